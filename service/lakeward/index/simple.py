@@ -13,9 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.base.paths import join
-from lakeward.format.parquet.base_file import open_base_file
 from lakeward.index.base_files import BaseFiles, KeyFile
-from lakeward.index.location import KEY_COLUMN
+from lakeward.read.slice_keys import base_keys
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 
@@ -37,10 +36,8 @@ class SimpleIndex:
 
     def look_up(self, storage: Storage, part: KeyFile, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
         """The keys of a base file, each once."""
-        with storage.open_input(join(self.bases.base_path, part.path)) as source:
-            batches = open_base_file(source, KEY_COLUMN, name=part.path)
-            columns = [batch.column(0) for batch in batches]
-        found = pc.unique(pa.chunked_array(columns, pa.string()))
+        read = base_keys(storage, join(self.bases.base_path, part.path), name=part.path)
+        found = pc.unique(pa.chunked_array(read, pa.string()))
         if keys is not None:
             found = found.filter(pc.is_in(found, keys))
         if len(found):

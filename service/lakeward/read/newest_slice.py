@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+
 from lakeward.base.errors import Unsupported
+from lakeward.format.avro.schema import table_schema
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.read.logs.committed_writes import CommittedWrites, committed_writes
 from lakeward.read.logs.log_scan import NEWEST
@@ -42,8 +45,17 @@ class TableReading:
     merge_mode: str
     key_fields: tuple[str, ...]
     committed: CommittedWrites | None
+    """The writes whose blocks count, where they are merged."""
     instant: str = NEWEST
     """Blocks of later instants are left out."""
+
+    @property
+    def key_columns(self) -> pa.Schema:
+        """The columns of which record keys are made; none where rows carry their keys."""
+        if not self.key_fields or self.schema is None:
+            return pa.schema([])
+        table = table_schema(self.schema)
+        return pa.schema([table.field(name) for name in self.key_fields])
 
     def slice_input(self, slice_: FileSlice) -> SliceInput:
         """Raises `Unsupported` where its rows are not merged in a way that we know."""
@@ -79,10 +91,5 @@ def table_reading(snapshot: TableSnapshot, *, merges: bool) -> TableReading:
         rules=merge_rules(snapshot) if merges and config.merge_mode in PAYLOAD_MODES.values() else None,
         merge_mode=config.merge_mode,
         key_fields=config.made_key_fields,
-        committed=committed_writes(snapshot.timeline, config.version),
+        committed=committed_writes(snapshot.timeline, config.version) if merges else None,
     )
-
-
-def newest_rows(snapshot: TableSnapshot, slice_: FileSlice) -> SliceInput:
-    """Its rows as a query finds them now. Raises `Unsupported` where they are not merged in a way that we know."""
-    return table_reading(snapshot, merges=True).slice_input(slice_)

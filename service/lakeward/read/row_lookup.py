@@ -7,7 +7,7 @@ from the base file alone only where no log lies on top of it, and by the merged 
 Of a slice are read the columns that are asked for, and the row groups that may hold a wanted key. A key that is not
 found so is looked for once more in all of them, so that no statistics decide that it is not there.
 
-Touches: reads base files' key columns; merges slices where there are logs.
+Touches: reads base files' key columns; slices, merged where there are logs (`read/slice_scan`).
 Keeps:   1. equal files, numbers and seeds give the same keys;
          2. a key that a row group holds is found, or the footer that hides it is named.
 Memory:  a batch of keys, and what merging a slice needs.
@@ -15,9 +15,9 @@ Memory:  a batch of keys, and what merging a slice needs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from random import Random
-from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -25,16 +25,13 @@ from lakeward.base.errors import BrokenFile, NotFound
 from lakeward.base.paths import join
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.read_meter import ReadMeter
-from lakeward.format.parquet.row_groups import row_groups
-from lakeward.format.parquet.unreadable import broken_if_unreadable
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
-from lakeward.read.file_slice import open_slice
-from lakeward.read.newest_slice import newest_rows, newest_slice
+from lakeward.read.newest_slice import newest_slice, table_reading
 from lakeward.read.query.predicate import keys_among
-from lakeward.read.query.row_group_choice import NO_LOGS, choose_row_groups
 from lakeward.read.query.slice_query import SliceQuery
+from lakeward.read.slice_keys import base_keys
+from lakeward.read.slice_scan import slice_rows
 from lakeward.storage.storage import Storage
-from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
@@ -49,29 +46,31 @@ def sample_keys(
     if not paths:
         return {}
     each = -(-number // len(paths))
+    key_columns = table_reading(snapshot, merges=False).key_columns
     found = {}
     for path in sorted(paths):
+        random = Random(f"{seed}/{path}")
+        where = join(snapshot.base_path, path)
+        read = base_keys(
+            storage, where, name=path, key_columns=key_columns, choose=partial(_one_group, random), meter=meter
+        )
         try:
-            with broken_if_unreadable(path), storage.open_input(join(snapshot.base_path, path)) as source:
-                keys = _some_keys(source, each, Random(f"{seed}/{path}"), meter)
+            column = pa.chunked_array(read, pa.string())
         except NotFound:
             continue  # cleaned meanwhile
-        if keys:
-            found[path] = keys
+        if len(column):
+            places = sorted(random.sample(range(len(column)), min(each, len(column))))
+            found[path] = tuple(column.take(pa.array(places)).to_pylist())
     return found
 
 
-def _some_keys(source: BinaryIO, number: int, random: Random, meter: ReadMeter) -> tuple[str, ...]:
-    file = ParquetBatches(source, where="the base file")
-    if file.metadata.num_rows == 0:
-        return ()
+def _one_group(random: Random, file: ParquetBatches) -> Sequence[int]:
+    """The number of a row group that has rows, if there is one."""
     groups = list(range(file.metadata.num_row_groups))
+    if not file.metadata.num_rows:
+        return []
     random.shuffle(groups)
-    group = next(group for group in groups if file.metadata.row_group(group).num_rows)
-    batches = file.read([RECORD_KEY_FIELD], groups=[group], meter=meter)
-    column = pa.chunked_array([batch.column(0) for batch in batches])
-    places = sorted(random.sample(range(len(column)), min(number, len(column))))
-    return tuple(key for key in column.take(pa.array(places)).to_pylist() if key is not None)
+    return [next(group for group in groups if file.metadata.row_group(group).num_rows)]
 
 
 class HiddenRow(BrokenFile):
@@ -98,13 +97,15 @@ def find_values(
     if slice_ is None or not keys:
         return {}
     wanted, this_read = frozenset(keys), ReadMeter()
-    query = SliceQuery((RECORD_KEY_FIELD, column), keys_among(wanted))
+    columns = (RECORD_KEY_FIELD, column)
+    reading = table_reading(snapshot, merges=bool(slice_.row_logs))
     try:
-        found = _values(storage, snapshot, slice_, query, column, this_read)
+        query = SliceQuery(columns, keys_among(wanted))
+        found = _values(slice_rows(storage, reading, slice_, query, meter=this_read), column)
         missing = wanted - found.keys()
         if missing and this_read.row_groups_skipped:
-            everywhere = SliceQuery(query.columns, keys_among(missing), by_statistics=False)
-            if hidden := _values(storage, snapshot, slice_, everywhere, column, this_read):
+            everywhere = SliceQuery(columns, keys_among(missing), by_statistics=False)
+            if hidden := _values(slice_rows(storage, reading, slice_, everywhere, meter=this_read), column):
                 raise _hidden(group, min(hidden))
     except NotFound:
         return None
@@ -121,42 +122,10 @@ def _hidden(group: GroupId, key: str) -> HiddenRow:
     )
 
 
-def _values(
-    storage: Storage, snapshot: TableSnapshot, slice_: FileSlice, query: SliceQuery, column: str, meter: ReadMeter
-) -> dict[str, object]:
-    """The column's values by record key; null where a file is older than the column."""
-    if slice_.log_files or snapshot.config.made_key_fields:
-        batches = _merged_batches(storage, snapshot, slice_, query, meter)
-    elif slice_.base_file is not None:
-        batches = _base_batches(storage, join(snapshot.base_path, slice_.base_file.path), query, column, meter)
-    else:
-        return {}
+def _values(batches: Iterator[pa.RecordBatch], column: str) -> dict[str, object]:
+    """The column's values by record key; null where the table's schema does not have the column."""
     found: dict[str, object] = {}
     for batch in batches:
         values = batch.column(column) if column in batch.schema.names else pa.nulls(batch.num_rows)
         found.update(zip(batch.column(RECORD_KEY_FIELD).to_pylist(), values.to_pylist(), strict=True))
     return found
-
-
-def _base_batches(
-    storage: Storage, path: str, query: SliceQuery, column: str, meter: ReadMeter
-) -> Iterator[pa.RecordBatch]:
-    """Its rows as they are: a base file on which no log lies need not be merged, nor its columns be the table's."""
-    with broken_if_unreadable(path), storage.open_input(path) as source:
-        file = ParquetBatches(source, where=f"the base file {path}")
-        columns = [name for name in dict.fromkeys((RECORD_KEY_FIELD, column)) if name in file.schema.names]
-        keys = pa.field(RECORD_KEY_FIELD, pa.string())
-        groups = None
-        if query.prunes:
-            groups = choose_row_groups(row_groups(file, pa.schema([keys])), query.predicate, NO_LOGS)
-        for batch in file.read(columns, groups=groups, meter=meter):
-            at = batch.schema.get_field_index(RECORD_KEY_FIELD)
-            yield query.predicate.chosen(batch.set_column(at, keys, batch.column(at).cast(pa.string())))
-
-
-def _merged_batches(
-    storage: Storage, snapshot: TableSnapshot, slice_: FileSlice, query: SliceQuery, meter: ReadMeter
-) -> Iterator[pa.RecordBatch]:
-    with open_slice(storage, newest_rows(snapshot, slice_), query=query) as merged:
-        yield from merged.batches()
-    meter.add(merged.meter)

@@ -1,6 +1,6 @@
 """The record keys of files and slices, and nothing else of their rows: base files, logs, and both merged.
 
-Touches: base files, of which the column of record keys is read, and logs; spill files of merges.
+Touches: base files, of which the column of record keys is read (`read/slice_scan`), and logs; spill files of merges.
 Keeps:   1. the keys of a slice are those of the rows that a query finds, in no order that is promised;
          2. the keys of a log are those of all its rows and deletes, whatever happened to them.
 Memory:  a batch of keys, and what merging a slice takes.
@@ -12,74 +12,68 @@ from collections.abc import Collection, Iterable, Iterator
 
 import pyarrow as pa
 
-from lakeward.base.paths import join
 from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock
 from lakeward.format.log.data_block import read_data_block
-from lakeward.format.parquet.batches import ParquetBatches
-from lakeward.format.parquet.row_groups import row_groups
-from lakeward.format.parquet.unreadable import broken_if_unreadable
+from lakeward.format.parquet.batches import ChooseGroups
+from lakeward.format.parquet.read_meter import ReadMeter
+from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD, OPERATION_FIELD, RECORD_KEY_FIELD, MergeRules
-from lakeward.merge.rules.records import keyless
-from lakeward.read.file_slice import open_slice
-from lakeward.read.keys_input import KeysInput, keys_input
+from lakeward.merge.rules.records import keyless, record_keys
 from lakeward.read.logs.block_deletes import read_deletes
 from lakeward.read.logs.log_scan import find_block_damage, read_heads
 from lakeward.read.made_keys import check_keys_can_be_made, made_keys
+from lakeward.read.newest_slice import TableReading
 from lakeward.read.query.predicate import Predicate, keys_among
-from lakeward.read.query.row_group_choice import NO_LOGS, choose_row_groups
 from lakeward.read.query.slice_query import SliceQuery
+from lakeward.read.slice_scan import base_rows, slice_rows
 from lakeward.storage.storage import Storage
 from lakeward.table.damaged_file import damaged_error
 from lakeward.table.file_group import FileSlice
 from lakeward.table.snapshot import TableSnapshot
 
-_NO_ORDERING = pa.schema([])
+_NONE = pa.schema([])
 
 
 def slice_keys(
     storage: Storage,
-    snapshot: TableSnapshot,
+    reading: TableReading,
     slice_: FileSlice,
     *,
     among: Collection[str] | None = None,
     by_order: bool = True,
+    memory_bytes: int = MEMORY_BYTES,
+    meter: ReadMeter | None = None,
 ) -> Iterator[pa.StringArray]:
-    """The keys of the slice's rows. Raises what `keys_input` and `read_keys` do."""
-    return read_keys(storage, keys_input(snapshot, slice_), among=among, by_order=by_order)
-
-
-def read_keys(
-    storage: Storage, of: KeysInput, *, among: Collection[str] | None = None, by_order: bool = True
-) -> Iterator[pa.StringArray]:
-    """The keys of a slice's rows. Raises `Unsupported`, `BrokenFile`, `NotFound`, and `NotSorted`.
+    """The keys of the slice's rows. Raises what `slice_rows` does.
 
     Args:
         among: only these are asked for.
-        by_order: rely on the order of a base file whose footer says that it is sorted.
     """
     predicate = Predicate() if among is None else keys_among(frozenset(among))
-    if of.merged is not None:
-        query = SliceQuery((RECORD_KEY_FIELD,), predicate)
-        with open_slice(storage, of.merged, query=query, by_order=by_order) as merged:
-            for batch in merged.batches():
-                yield batch.column(RECORD_KEY_FIELD).cast(pa.string())
-    elif of.base_file is not None:
-        yield from _stored_keys(storage, join(of.base_path, of.base_file), predicate)
+    query = SliceQuery((RECORD_KEY_FIELD,), predicate)
+    rows = slice_rows(storage, reading, slice_, query, memory_bytes=memory_bytes, by_order=by_order, meter=meter)
+    for batch in rows:
+        yield record_keys(batch, source=f"file group {slice_.file_id}")
 
 
-def base_keys(storage: Storage, snapshot: TableSnapshot, path: str) -> Iterator[pa.StringArray]:
-    """The keys of a base file's rows. Raises `BrokenFile`, `NotFound`.
+def base_keys(
+    storage: Storage,
+    path: str,
+    *,
+    name: str,
+    key_columns: pa.Schema = _NONE,
+    choose: ChooseGroups | None = None,
+    meter: ReadMeter | None = None,
+) -> Iterator[pa.StringArray]:
+    """The keys of a base file's rows, in the order of the rows. Raises what `base_rows` does.
 
     Args:
-        path: relative to the base path.
+        key_columns: those of which keys are made; none where rows carry their keys.
     """
-    fields = snapshot.config.made_key_fields
-    if not fields:
-        yield from _stored_keys(storage, join(snapshot.base_path, path), Predicate())
-        return
-    with broken_if_unreadable(path), storage.open_input(join(snapshot.base_path, path)) as source:
-        for batch in ParquetBatches(source, where=f"the base file {path}").read(list(fields)):
-            yield _made(batch, fields, path)
+    columns = pa.schema([pa.field(RECORD_KEY_FIELD, pa.string()), *key_columns])
+    rows = base_rows(storage, path, columns, name=name, key_fields=key_columns.names, choose=choose, meter=meter)
+    for batch in rows:
+        yield record_keys(batch, source=name)
 
 
 def log_keys(storage: Storage, snapshot: TableSnapshot, path: str) -> Iterator[pa.StringArray]:
@@ -93,7 +87,7 @@ def log_keys(storage: Storage, snapshot: TableSnapshot, path: str) -> Iterator[p
         if isinstance(block, CorruptBlock):
             raise damaged_error(list(find_block_damage(storage, snapshot.base_path, path)))
         if block.type is BlockType.DELETE:
-            for deleted in read_deletes(file, block, _NO_ORDERING):
+            for deleted in read_deletes(file, block, _NONE):
                 yield deleted.keys.cast(pa.string())
         elif block.type not in (BlockType.COMMAND, BlockType.CDC_DATA):
             check_keys_can_be_made([block], fields)
@@ -129,14 +123,3 @@ def _made(batch: pa.RecordBatch, fields: Collection[str], where: str) -> pa.Stri
     if keys.null_count:
         raise keyless(where)
     return keys.cast(pa.string())
-
-
-def _stored_keys(storage: Storage, path: str, predicate: Predicate) -> Iterator[pa.StringArray]:
-    """A base file on which no log lies need not be merged."""
-    keys = pa.schema([pa.field(RECORD_KEY_FIELD, pa.string())])
-    with broken_if_unreadable(path), storage.open_input(path) as source:
-        file = ParquetBatches(source, where=f"the base file {path}")
-        wanted = choose_row_groups(row_groups(file, keys), predicate, NO_LOGS)
-        for batch in file.read([RECORD_KEY_FIELD], groups=wanted):
-            found = pa.RecordBatch.from_arrays([batch.column(0).cast(pa.string())], schema=keys)
-            yield predicate.chosen(found).column(0)

@@ -1,29 +1,41 @@
-"""The rows of one file slice that a query chooses, as batches of its columns.
+"""The rows of one file slice that a query chooses, as batches of its columns: the one reader of slices.
 
     no logs      the base file streams by: row groups by their statistics, then rows by the filter
     logs         base file and logs are merged (`read/file_slice`), which applies the filter where it may
 
+Queries call `read_slice`. What looks for keys or values beside them (builds of indexes, `verify`, the tagging of a
+write) calls `slice_rows`, or for keys alone `read/slice_keys`, and says itself what a file that is gone means.
+
+A row has the key that its key fields make where rows carry none (`read/made_keys`), in every slice.
+
 Touches: reads the slice's files; spill files of merges, outside of the table.
 Keeps:   1. the rows are those of a query by Hudi; of a base file without logs none is merged with another;
          2. no more is in memory than merging the slice takes, or a batch;
-         3. where a base file is found out of order once rows went out, the scan ends with an error.
+         3. where a base file is found out of order once rows went out, the scan ends with an error;
+         4. where keys are looked for, a base file whose rows have none is an error that names it, and no file that
+            lacks them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
-from lakeward.base.errors import NotFound, TryLater
+from lakeward.base.errors import NotFound, TryLater, Unsupported
 from lakeward.base.paths import join
+from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.avro.schema import table_schema
-from lakeward.format.parquet.base_file import open_base_file, read_shape
+from lakeward.format.parquet.base_file import count_rows, open_base_file
+from lakeward.format.parquet.batches import ChooseGroups, ParquetBatches
 from lakeward.format.parquet.read_meter import ReadMeter
-from lakeward.format.parquet.row_groups import row_groups
+from lakeward.format.parquet.row_groups import ValueRange, row_groups
+from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
+from lakeward.merge.rules.records import record_keys
 from lakeward.merge.runs.sort_key import NotSorted
 from lakeward.read.file_slice import open_slice
 from lakeward.read.made_keys import with_made_keys
@@ -32,6 +44,9 @@ from lakeward.read.query.row_group_choice import NO_LOGS, choose_row_groups
 from lakeward.read.query.slice_query import SliceQuery
 from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice
+
+_UNKNOWN = ValueRange("", "")
+"""Stands for a range of which nothing is known."""
 
 
 def read_slice(
@@ -47,11 +62,17 @@ def read_slice(
 
     Raises `BrokenFile`, `Unsupported`, and `TryLater` where its files were deleted since the snapshot.
     """
+    rows_of = partial(slice_rows, storage, reading, slice_, query, memory_bytes=memory_bytes, meter=meter)
+    has_given = False
     with _deleted_meanwhile(slice_):
-        if slice_.log_files:
-            yield from _merged(storage, reading, slice_, query, memory_bytes=memory_bytes, meter=meter)
-        elif slice_.base_file is not None:
-            yield from _stored(storage, reading, slice_, query, meter)
+        try:
+            for batch in rows_of():
+                has_given = True
+                yield batch
+        except NotSorted:
+            if has_given:
+                raise
+            yield from rows_of(by_order=False)
 
 
 def stored_rows(storage: Storage, base_path: str, slice_: FileSlice) -> int:
@@ -59,7 +80,7 @@ def stored_rows(storage: Storage, base_path: str, slice_: FileSlice) -> int:
     assert slice_.base_file is not None
     path = slice_.base_file.path
     with _deleted_meanwhile(slice_), storage.open_input(join(base_path, path)) as source:
-        return read_shape(source, name=path).rows
+        return count_rows(source, name=path)
 
 
 @contextmanager
@@ -76,53 +97,97 @@ def _deleted_meanwhile(slice_: FileSlice) -> Iterator[None]:
         ) from error
 
 
-def _merged(
+def slice_rows(
     storage: Storage,
     reading: TableReading,
     slice_: FileSlice,
     query: SliceQuery,
     *,
-    memory_bytes: int,
-    meter: ReadMeter,
+    memory_bytes: int = MEMORY_BYTES,
+    by_order: bool = True,
+    meter: ReadMeter | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    slice_input = replace(reading.slice_input(slice_), memory_bytes=memory_bytes)
-    has_given = False
-    try:
-        with open_slice(storage, slice_input, query=query) as merged:
-            for batch in merged.batches():
-                has_given = True
-                yield batch
-        meter.add(merged.meter)
-    except NotSorted:
-        if has_given:
-            raise
-        with open_slice(storage, slice_input, query=query, by_order=False) as merged:
+    """The same rows. Raises `BrokenFile`, `Unsupported`, `NotFound`, and `NotSorted`.
+
+    Args:
+        by_order: rely on the order of a base file whose footer says that it is sorted.
+        meter: what is read is added to it.
+    """
+    meter = ReadMeter() if meter is None else meter
+    if slice_.row_logs:
+        slice_input = replace(reading.slice_input(slice_), memory_bytes=memory_bytes)
+        with open_slice(storage, slice_input, query=query, by_order=by_order) as merged:
             yield from merged.batches()
         meter.add(merged.meter)
+    elif slice_.base_file is not None:
+        yield from _stored(storage, reading, slice_.base_file.path, query, meter)
+
+
+def base_rows(
+    storage: Storage,
+    path: str,
+    columns: pa.Schema,
+    *,
+    name: str,
+    key_fields: Collection[str] = (),
+    choose: ChooseGroups | None = None,
+    meter: ReadMeter | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a base file as they are in it, whatever lies on it. Raises `BrokenFile`, `Unsupported`, `NotFound`.
+
+    Args:
+        path: where the file is.
+        columns: with their types; those that the file does not have are filled in.
+        name: the file's in errors.
+        key_fields: those of the columns of which keys are made.
+        choose: which row groups are read; None: all.
+    """
+    with storage.open_input(path) as source:
+        for batch in open_base_file(source, columns, name=name, choose=choose, meter=meter):
+            yield with_made_keys(batch, tuple(key_fields))
 
 
 def _stored(
-    storage: Storage, reading: TableReading, slice_: FileSlice, query: SliceQuery, meter: ReadMeter
+    storage: Storage, reading: TableReading, path: str, query: SliceQuery, meter: ReadMeter
 ) -> Iterator[pa.RecordBatch]:
-    assert reading.schema is not None and slice_.base_file is not None
-    table = table_schema(reading.schema)
     predicate = query.predicate
+    names = None if query.columns is None else {*query.columns, *predicate.columns}
+    key_fields = reading.key_fields if names is None or RECORD_KEY_FIELD in names else ()
+    table = _table_columns(reading, None if names is None else names | {*key_fields})
     out = query.chosen_schema(table)
+    read = pa.schema([each for each in table if each.name in {*out.names, *predicate.columns, *key_fields}])
     # No footer says anything of keys that are made.
-    key_fields = reading.key_fields if RECORD_KEY_FIELD in predicate.columns else ()
-    read = pa.schema([column for column in table if column.name in {*out.names, *predicate.columns, *key_fields}])
-    path = slice_.base_file.path
-    with storage.open_input(join(reading.base_path, path)) as source:
-        batches = open_base_file(
-            source,
-            read,
-            name=path,
-            choose=(lambda file: choose_row_groups(row_groups(file, query.ranged_schema(table)), predicate, NO_LOGS))
-            if query.prunes and not key_fields
-            else None,
-            meter=meter,
-        )
-        for batch in batches:
-            chosen = predicate.chosen(with_made_keys(batch, key_fields))
-            if chosen.num_rows:
-                yield chosen.select(out.names)
+    ranged = predicate.on_values if key_fields else predicate
+
+    def choose(file: ParquetBatches) -> Sequence[int]:
+        groups = row_groups(file, query.ranged_schema(table))
+        chosen = choose_row_groups(groups, ranged, NO_LOGS)
+        if not ranged.on_keys.conditions:
+            return chosen
+        keyless = {group.number for group in groups if group.ranges.get(RECORD_KEY_FIELD, _UNKNOWN) is None}
+        return sorted(keyless.union(chosen))
+
+    batches = base_rows(
+        storage,
+        join(reading.base_path, path),
+        read,
+        name=path,
+        key_fields=key_fields,
+        choose=choose if query.by_statistics and ranged.conditions else None,
+        meter=meter,
+    )
+    for batch in batches:
+        if predicate.on_keys.conditions:
+            record_keys(batch, source=path)
+        chosen = predicate.chosen(batch)
+        if chosen.num_rows:
+            yield chosen.select(out.names)
+
+
+def _table_columns(reading: TableReading, names: Collection[str] | None) -> pa.Schema:
+    """The columns of the table; Hudi's own where no others are named, which need no schema."""
+    if names is not None and set(names) <= set(META_COLUMNS):
+        return pa.schema([pa.field(name, pa.string()) for name in META_COLUMNS])
+    if reading.schema is None:
+        raise Unsupported("The rows of the table cannot be read.", why="Its schema is not known.")
+    return table_schema(reading.schema)

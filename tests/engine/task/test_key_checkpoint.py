@@ -20,10 +20,10 @@ from lakeward.engine.task.key_checkpoint_spec import CheckpointSpec
 from lakeward.index.key_checkpoints import list_checkpoints, read_keys
 from lakeward.merge.runs.record_sorter import RecordSorter
 from lakeward.merge.runs.sort_key import NotSorted
-from lakeward.read.keys_input import KeysInput, keys_input
-from lakeward.read.newest_slice import newest_slice
+from lakeward.read.newest_slice import TableReading, newest_slice, table_reading
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.metered import MeteredStorage
+from lakeward.table.file_group import BaseFile, FileSlice
 from tests.clocks import SettableClock
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.memory_objects import MemoryObjects, Objects
@@ -39,7 +39,14 @@ def spec_of(folder: Path, keys: list[str]) -> CheckpointSpec:
     """A base file with these keys, to be read."""
     table = pa.table({"_hoodie_record_key": pa.array(keys, pa.string()), "v": [b"x" * 20] * len(keys)})
     pq.write_table(table, folder / NAME, row_group_size=1000)
-    return CheckpointSpec(KeysInput(str(folder), NAME, None), str(folder / "building"), "0" * 32, MEMORY)
+    return spec_in(str(folder))
+
+
+def spec_in(base_path: str, name: str = NAME) -> CheckpointSpec:
+    """A base file there, to be read."""
+    reading = TableReading(base_path, None, None, "", (), None)
+    slice_ = FileSlice("", "f", "20261121050000000", BaseFile("f", "20261121050000000", name, "", 1, "0-1-0"), ())
+    return CheckpointSpec(reading, slice_, f"{base_path}/building", "0" * 32, MEMORY)
 
 
 def keys_in(spec: CheckpointSpec) -> list[str]:
@@ -76,7 +83,7 @@ def test_keys_of_a_slice(tmp_path: Path) -> None:
     (group,) = snapshot.file_groups
     slice_ = newest_slice(group.slices)
     assert slice_ is not None and slice_.log_files
-    spec = CheckpointSpec(keys_input(snapshot, slice_), str(tmp_path / "building"), "0" * 32, MEMORY)
+    spec = CheckpointSpec(table_reading(snapshot, merges=True), slice_, str(tmp_path / "building"), "0" * 32, MEMORY)
     make_checkpoint(STORAGE, spec, 0)
     assert keys_in(spec) == ["k1", "k3", "k4"]
 
@@ -84,12 +91,12 @@ def test_keys_of_a_slice(tmp_path: Path) -> None:
 def test_a_file_that_is_not_in_the_order_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was found by that order does not count."""
 
-    def by_order_or_not(*_: object, by_order: bool) -> Iterator[pa.Array]:
+    def by_order_or_not(*_: object, by_order: bool, **__: object) -> Iterator[pa.Array]:
         yield pa.array(["wrong"] if by_order else ["b", "a"])
         if by_order:
             raise NotSorted("It is not sorted.")
 
-    monkeypatch.setattr(key_checkpoint, "read_keys", by_order_or_not)
+    monkeypatch.setattr(key_checkpoint, "slice_keys", by_order_or_not)
     spec = spec_of(tmp_path, [])
     assert make_checkpoint(STORAGE, spec, 0).rows == 2
     assert keys_in(spec) == ["a", "b"]
@@ -126,7 +133,7 @@ def test_in_an_object_store(kind: FaultKind, tmp_path: Path) -> None:
     """Keeps 1 of engine/task/key_checkpoint: there a file has its name from the beginning, and is there once it is
     whole."""
     spec_of(tmp_path, ["b", "a"])
-    spec = CheckpointSpec(KeysInput("s3://lake/t", NAME, None), "s3://lake/t/building", "0" * 32, MEMORY)
+    spec = spec_in("s3://lake/t")
     for number in range(9):
         objects = Objects()
         objects.put(f"s3://lake/t/{NAME}", (tmp_path / NAME).read_bytes())
@@ -152,4 +159,4 @@ def test_no_faster_than_shown(tmp_path: Path) -> None:
         make_checkpoint(meter, replace(spec, folder=f"{folder}/limited", bytes_per_second=1000.0), 0, clock=clock)
         assert clock.time >= meter.bytes_read / 1000 > rows / 1000
     with pytest.raises(NotFound):
-        make_checkpoint(STORAGE, replace(spec, keys=KeysInput(str(tmp_path), "none.parquet", None)), 0, clock=clock)
+        make_checkpoint(STORAGE, spec_in(str(tmp_path), "none.parquet"), 0, clock=clock)

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeward.base.errors import BrokenFile
-from lakeward.engine.task import order_check
 from lakeward.engine.task.order_check import OrderCheck, check_order
 from lakeward.format.parquet.base_file import open_base_file
+from lakeward.read import slice_scan
 from lakeward.storage.local import LocalStorage
 
 NAME = "f-0_0-1-0_20261121050000000.parquet"
@@ -51,7 +51,7 @@ def test_what_has_no_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(BrokenFile, match="key"):
         is_sorted(tmp_path, ["a", None])
     monkeypatch.setattr(
-        order_check, "open_base_file", lambda *args, **more: [b.slice(1) for b in open_base_file(*args, **more)]
+        slice_scan, "open_base_file", lambda *args, **more: [b.slice(1) for b in open_base_file(*args, **more)]
     )
     with pytest.raises(BrokenFile, match="2 keys were read, its footer counts 3"):
         is_sorted(tmp_path, ["a", "b", "c"])
@@ -68,6 +68,6 @@ def test_no_more_is_read_than_it_takes(tmp_path: Path, monkeypatch: pytest.Monke
             read += 1
             yield batch
 
-    monkeypatch.setattr(order_check, "open_base_file", counted)
+    monkeypatch.setattr(slice_scan, "open_base_file", counted)
     assert not is_sorted(tmp_path, ["a", "c", "b", "a", "d", "e"], rows_of_group=2)
     assert read == 2

@@ -18,6 +18,7 @@ from lakeward.format.timeline.instant import parse_instant_time
 from lakeward.protocol.metadata import metadata_writer
 from lakeward.protocol.metadata.key_changes import ChangedKeys, WriteChanges
 from lakeward.protocol.metadata.key_sorter import KeySorter
+from lakeward.read.newest_slice import table_reading
 from lakeward.read.slice_keys import slice_keys
 from lakeward.storage.local import LocalStorage
 from tests.golden_tables import copy_golden
@@ -111,7 +112,8 @@ def test_keys_of_what_is_replaced_are_gone_unless_they_came_again(desk: Desk):
     protocol/metadata/key_changes."""
     (group,) = scan(desk.base).file_groups
     (slice_,) = group.slices[:1]
-    keys = {key for part in slice_keys(LocalStorage(), scan(desk.base), slice_) for key in part.to_pylist()}
+    reading = table_reading(scan(desk.base), merges=True)
+    keys = {key for part in slice_keys(LocalStorage(), reading, slice_) for key in part.to_pylist()}
     assert keys == {"k1", "k2", "k3", "k6"}
     again = changed(desk, {"k2": FILE_ID})
     stat = publish(desk, write(desk, keys=(again,), replaced=(("p", group.file_id),)))
@@ -159,6 +161,6 @@ def test_keys_are_read_a_batch_at_a_time(desk: Desk, monkeypatch: pytest.MonkeyP
     (group,) = scan(desk.base).file_groups
     base_file = next(each.base_file for each in group.slices if each.base_file is not None)
     bare = replace(group.slices[0], base_file=base_file, log_files=())
-    parts = list(slice_keys(LocalStorage(), scan(desk.base), bare))
+    parts = list(slice_keys(LocalStorage(), table_reading(scan(desk.base), merges=True), bare))
     assert asked == [["_hoodie_record_key"]]
     assert sum(map(len, parts)) == 6

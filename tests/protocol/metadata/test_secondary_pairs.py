@@ -16,10 +16,12 @@ from lakeward.format.metadata.index_definitions import IndexDefinition
 from lakeward.format.metadata.key import file_group_index, hashed_secondary_value, secondary_index_key
 from lakeward.format.metadata.log_file import write_metadata_deletes
 from lakeward.format.metadata.record import SecondaryIndexRecord
+from lakeward.protocol.metadata import secondary_pairs
 from lakeward.protocol.metadata.changes import NewFile
 from lakeward.protocol.metadata.key_changes import WriteChanges
 from lakeward.protocol.metadata.key_sorter import KeySorter
-from lakeward.protocol.metadata.secondary_pairs import SecondaryPairs, why_not_indexed
+from lakeward.protocol.metadata.secondary_pairs import why_not_indexed
+from lakeward.read import slice_scan
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import GOLDEN, METADATA, METADATA_TIMELINE, PARTITION_PROPERTY, set_property
 from tests.our_reader import read_rows, scan
@@ -110,16 +112,16 @@ def test_memory_is_that_of_one_group(base: Path, monkeypatch: pytest.MonkeyPatch
     """What one group changes is given to the sorter before the next one is read. Keeps 2 of
     protocol/metadata/secondary_pairs."""
     events: list[str] = []
-    read, add = SecondaryPairs._of_base_file, KeySorter.add
+    read, add = slice_scan.base_rows, KeySorter.add
 
     def shown(name: str, act: Callable[..., Any]) -> Callable[..., Any]:
-        def acted(*arguments: Any) -> Any:
+        def acted(*arguments: Any, **words: Any) -> Any:
             events.append(name)
-            return act(*arguments)
+            return act(*arguments, **words)
 
         return acted
 
-    monkeypatch.setattr(SecondaryPairs, "_of_base_file", shown("read", read))
+    monkeypatch.setattr(secondary_pairs, "base_rows", shown("read", read))
     monkeypatch.setattr(KeySorter, "add", shown("add", add))
     desk = Desk(base)
     (group,) = scan(base).file_groups

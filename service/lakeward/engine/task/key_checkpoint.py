@@ -35,7 +35,7 @@ from lakeward.merge.runs.run_windows import RunWindows
 from lakeward.merge.runs.sort_key import NotSorted
 from lakeward.merge.runs.spilled_run import RawRun
 from lakeward.merge.runs.whole_keys import whole_keys
-from lakeward.read.slice_keys import read_keys
+from lakeward.read.slice_keys import slice_keys
 from lakeward.storage.metered import MeteredStorage
 from lakeward.storage.storage import RenamingStorage, Storage
 
@@ -58,7 +58,8 @@ def make_checkpoint(
         )
         rows = 0
         try:
-            for keys in read_keys(source, spec.keys, by_order=by_order):
+            read = slice_keys(source, spec.reading, spec.slice_, by_order=by_order, memory_bytes=spec.memory_bytes)
+            for keys in read:
                 sorter.add(pa.RecordBatch.from_arrays([keys], schema=KEY_COLUMN), block=spec.digest)
                 rows += len(keys)
             meter.finish()

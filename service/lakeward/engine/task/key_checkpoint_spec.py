@@ -8,12 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakeward.engine.task.work_counters import CounterPlace
-from lakeward.read.keys_input import KeysInput
+from lakeward.read.newest_slice import TableReading
+from lakeward.table.file_group import FileSlice
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSpec:
-    keys: KeysInput
+    reading: TableReading
+    slice_: FileSlice
     folder: str
     """The folder of the build."""
     digest: str

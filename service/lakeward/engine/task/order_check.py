@@ -10,19 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from lakeward.base.errors import BrokenFile
 from lakeward.engine.task.peak_memory import use_tight_pool
 from lakeward.format.file_name import resolve
-from lakeward.format.parquet.base_file import open_base_file, read_shape
+from lakeward.format.parquet.base_file import count_rows
 from lakeward.merge.rows.key_ascent import KeyAscent
-from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
-from lakeward.merge.rules.records import record_keys
+from lakeward.read.slice_keys import base_keys
 from lakeward.storage.storage import Storage
 from lakeward.table.file_order import FileOrder
-
-_KEYS = pa.schema([(RECORD_KEY_FIELD, pa.string())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +33,14 @@ def check_order(storage: Storage, check: OrderCheck, task_attempt: int) -> FileO
     """Raises `BrokenFile` and `NotFound`."""
     use_tight_pool()
     order, rows = KeyAscent(), 0
-    with storage.open_input(resolve(check.base_path, check.path)) as source:
-        counted = read_shape(source, name=check.path).rows
-    with storage.open_input(resolve(check.base_path, check.path)) as source:
-        for batch in open_base_file(source, _KEYS, name=check.path):
-            keys = record_keys(batch, source=check.path)
-            order.see(keys)
-            rows += len(keys)
-            if not order.is_strict:
-                return FileOrder(is_sorted=False, repeated=order.repeated)
+    path = resolve(check.base_path, check.path)
+    with storage.open_input(path) as source:
+        counted = count_rows(source, name=check.path)
+    for keys in base_keys(storage, path, name=check.path):
+        order.see(keys)
+        rows += len(keys)
+        if not order.is_strict:
+            return FileOrder(is_sorted=False, repeated=order.repeated)
     if rows != counted:
         raise BrokenFile(
             f"Of the base file {check.path} {rows} keys were read, its footer counts {counted}.",

@@ -25,17 +25,16 @@ from lakeward.base.paths import join
 from lakeward.engine.task.slice_check_spec import CheckedSlice, SliceCheck
 from lakeward.engine.task.verification import OutputSample, check_counts, check_sample
 from lakeward.format.avro.schema import table_schema
-from lakeward.format.parquet.base_file import open_base_file
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.merge.logs.key_index import hash_keys
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.merge.rules.reference import Row
 from lakeward.read.file_slice import open_slice
-from lakeward.read.made_keys import with_made_keys
 from lakeward.read.query.predicate import keys_among
 from lakeward.read.query.sample import plain_rows
 from lakeward.read.query.slice_query import SliceQuery
 from lakeward.read.slice_input import SliceInput
+from lakeward.read.slice_keys import base_keys
 from lakeward.storage.storage import Storage
 
 DUPLICATES_REPORTED = 3
@@ -113,25 +112,21 @@ def _check_keys(
     keys = Counter[str]()
     with open_slice(storage, slice_input, query=SliceQuery([RECORD_KEY_FIELD])) as again:
         for batch in again.batches():
-            keys.update(_keys_of(batch, hashes))
+            keys.update(_some_of(batch.column(RECORD_KEY_FIELD), hashes))
     meter.add(again.meter)
-    of_base = Counter(key for batch in _base_keys(storage, slice_input) for key in _keys_of(batch, hashes))
+    of_base = Counter(key for each in _base_keys(storage, slice_input) for key in _some_of(each, hashes))
     twice = sorted(key for key, number in keys.items() if number > max(1, of_base[key]))
     if twice:
         some = ", ".join(map(repr, twice[:DUPLICATES_REPORTED]))
         yield f"record keys come out more than once, {len(twice)} of them, such as {some}"
 
 
-def _base_keys(storage: Storage, slice_input: SliceInput) -> Iterator[pa.RecordBatch]:
-    """The base file's rows, with their keys."""
-    name, key_fields = slice_input.base_file, slice_input.key_fields
-    if name is None:
-        return
-    schema = table_schema(slice_input.schema)
-    columns = pa.schema([schema.field(each) for each in (RECORD_KEY_FIELD, *key_fields)])
-    with storage.open_input(join(slice_input.base_path, name)) as source:
-        for batch in open_base_file(source, columns, name=name):
-            yield with_made_keys(batch, key_fields)
+def _base_keys(storage: Storage, slice_input: SliceInput) -> Iterator[pa.StringArray]:
+    name = slice_input.base_file
+    if name is not None:
+        table = table_schema(slice_input.schema)
+        made_of = pa.schema([table.field(each) for each in slice_input.key_fields])
+        yield from base_keys(storage, join(slice_input.base_path, name), name=name, key_columns=made_of)
 
 
 def _check_by_keys(
@@ -147,8 +142,7 @@ def _check_by_keys(
         yield f"rows that are asked for by their keys are not those of the whole slice: the key {key!r} is another"
 
 
-def _keys_of(batch: pa.RecordBatch, hashes: npt.NDArray[np.uint64]) -> list[str]:
-    """The keys of a batch whose hash is one of these."""
-    keys = batch.column(RECORD_KEY_FIELD)
+def _some_of(keys: pa.StringArray, hashes: npt.NDArray[np.uint64]) -> list[str]:
+    """The keys whose hash is one of these."""
     found: list[str] = keys.filter(pa.array(np.isin(hash_keys(keys), hashes))).to_pylist()
     return found

@@ -34,7 +34,6 @@ from lakeward.format.bloom_lookup import BloomRows
 from lakeward.format.metadata.key import bloom_filter_key, column_stats_key
 from lakeward.format.metadata.partition import BLOOM_FILTERS, COLUMN_STATS
 from lakeward.format.metadata.record import BloomFilterRecord, ColumnStatsRecord, MetadataRecord
-from lakeward.format.parquet.base_file import open_base_file
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.row_groups import row_groups
 from lakeward.index.base_files import BaseFiles, KeyFile
@@ -43,6 +42,7 @@ from lakeward.index.bloom.file_keys import FileKeys, KeyRange, filter_of
 from lakeward.index.bloom.filter_cache import FilterCache, report_broken, usable_cache
 from lakeward.index.bloom.key_spans import KeySpans
 from lakeward.index.location import KEY_COLUMN, RECORD_KEY
+from lakeward.read.slice_keys import base_keys
 from lakeward.storage.storage import Storage
 from lakeward.table.metadata.metadata_reader import MetadataReader
 from lakeward.table.metadata.metadata_table import MetadataTable, load_metadata_table
@@ -251,12 +251,10 @@ class BloomIndex:
         if wanted is not None and part.cached is not None and not wanted.may_be_in(storage, part.cached):
             return
         file = part.file
-        with storage.open_input(join(self.bases.base_path, file.path)) as source:
-            choose = None if wanted is None else wanted.choose
-            found = []
-            for batch in open_base_file(source, KEY_COLUMN, name=file.path, choose=choose):
-                column = batch.column(0)
-                found.append(column if wanted is None else column.filter(pc.is_in(column, wanted.keys)))
+        choose = None if wanted is None else wanted.choose
+        found = []
+        for read in base_keys(storage, join(self.bases.base_path, file.path), name=file.path, choose=choose):
+            found.append(read if wanted is None else read.filter(pc.is_in(read, wanted.keys)))
         there = pc.unique(pa.chunked_array(found, pa.string()))
         if len(there):
             yield file.locations(there)

@@ -31,7 +31,7 @@ from lakeward.index.bloom.cached_keys import CachedKeys
 from lakeward.index.bloom.file_keys import FileKeys
 from lakeward.index.bloom.filter_cache import report_broken
 from lakeward.index.location import LOCATIONS
-from lakeward.read.newest_slice import newest_slice
+from lakeward.read.newest_slice import newest_slice, table_reading
 from lakeward.read.slice_keys import slice_keys
 from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice
@@ -112,7 +112,7 @@ class SliceBloomIndex:
             if not len(possible):
                 return
             among = frozenset(possible.to_pylist())
-        batches = list(slice_keys(storage, self.snapshot, part.slice_, among=among))
+        batches = list(slice_keys(storage, table_reading(self.snapshot, merges=True), part.slice_, among=among))
         found = pc.unique(pa.chunked_array(batches, pa.string()))
         if len(found):
             of = part.slice_

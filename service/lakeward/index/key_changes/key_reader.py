@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from lakeward.base.errors import Unsupported
+from lakeward.base.paths import join
 from lakeward.index.key_changes.group_changes import CommitChanges, Compared, GroupChange, KeysOfLogs
 from lakeward.index.key_changes.marked_keys import Mark, MarkedKeys
 from lakeward.index.location import BETWEEN, FILE_ID, PARTITION_PATH, RECORD_KEY, group_names
 from lakeward.merge.runs.sort_key import NotSorted
+from lakeward.read.newest_slice import TableReading, table_reading
 from lakeward.read.slice_keys import base_keys, log_keys, may_delete, slice_keys
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import Storage
@@ -51,9 +53,11 @@ class KeyReader:
     snapshot: TableSnapshot
     spill_folder: str | None = None
     _deletes: dict[str, bool] = field(default_factory=dict)
+    _reading: TableReading = field(init=False)
 
     def __post_init__(self) -> None:
         check_deletes_are_known(self.snapshot)
+        self._reading = table_reading(self.snapshot, merges=True)
 
     def changes(
         self, chosen: CommitChanges, *, is_global: bool, located: LocatedThere | None = None
@@ -84,11 +88,14 @@ class KeyReader:
             return
         if isinstance(change, Compared):
             mark = Mark.MIGHT if change.logs_before else Mark.BEFORE
-            for read, paths in ((base_keys, change.before), (log_keys, change.logs_before)):
-                for path in paths:
-                    for part in read(self.storage, self.snapshot, path):
-                        keys.add(part, change.group, mark)
-        for part in slice_keys(self.storage, self.snapshot, change.after, by_order=by_order):
+            for path in change.before:
+                where, made_of = join(self.snapshot.base_path, path), self._reading.key_columns
+                for part in base_keys(self.storage, where, name=path, key_columns=made_of):
+                    keys.add(part, change.group, mark)
+            for path in change.logs_before:
+                for part in log_keys(self.storage, self.snapshot, path):
+                    keys.add(part, change.group, mark)
+        for part in slice_keys(self.storage, self._reading, change.after, by_order=by_order):
             keys.add(part, change.group, Mark.AFTER)
 
     def _mark_logs(self, change: KeysOfLogs, keys: MarkedKeys, by_order: bool) -> None:
@@ -106,7 +113,7 @@ class KeyReader:
                     asked = asked if len(asked) <= KEYS_ASKED_MAX else None
         if are_in or asked == set():
             return
-        for part in slice_keys(self.storage, self.snapshot, change.after, among=asked, by_order=by_order):
+        for part in slice_keys(self.storage, self._reading, change.after, among=asked, by_order=by_order):
             keys.add(part, change.group, Mark.THERE)
 
     def _has_deletes(self, path: str) -> bool:

@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 
 from lakeward.base.errors import BrokenFile, Conflict
 from lakeward.protocol.metadata.key_sorter import GONE, KeySorter
-from lakeward.read.newest_slice import newest_slice
+from lakeward.read.newest_slice import newest_slice, table_reading
 from lakeward.read.slice_keys import slice_keys
 from lakeward.storage.storage import Storage, is_of_storage
 from lakeward.table.file_group import FileSlice
@@ -100,8 +100,10 @@ def collect_key_changes(
     changes = CollectedKeys(sorter)
     for changed in write.keys:
         changes.add_of_target(storage, changed)
-    for slice_ in replaced_slices(snapshot, write.replaced):
-        for keys in slice_keys(storage, snapshot, slice_):
+    replaced = replaced_slices(snapshot, write.replaced)
+    reading = table_reading(snapshot, merges=any(slice_.row_logs for slice_ in replaced))
+    for slice_ in replaced:
+        for keys in slice_keys(storage, reading, slice_):
             changes.add_gone(keys)
     return changes
 

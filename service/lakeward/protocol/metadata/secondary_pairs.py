@@ -23,18 +23,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.base.paths import join
-from lakeward.format.avro.schema import block_schema
+from lakeward.format.avro.schema import block_schema, table_schema
 from lakeward.format.metadata.index_definitions import IndexDefinition
-from lakeward.format.parquet.batches import ParquetBatches
-from lakeward.format.parquet.unreadable import broken_if_unreadable
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.protocol.attempts.fencing import fencing_of
 from lakeward.protocol.metadata.changes import NewFile
 from lakeward.protocol.metadata.key_changes import WriteChanges, replaced_slices
 from lakeward.protocol.metadata.key_sorter import GONE, KeySorter
 from lakeward.read.file_slice import open_slice
-from lakeward.read.newest_slice import newest_rows, newest_slice
+from lakeward.read.newest_slice import newest_slice, table_reading
 from lakeward.read.query.slice_query import SliceQuery
+from lakeward.read.slice_scan import base_rows, slice_rows
 from lakeward.storage.storage import FileStatus, Storage
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
@@ -75,6 +74,8 @@ class SecondaryPairs:
         self._folder = folder
         (self._column,) = definition.source_fields
         self._write = write
+        self._reading = table_reading(replace(snapshot, schema=write.schema), merges=True)
+        self._query = SliceQuery((RECORD_KEY_FIELD, self._column))
 
     def add_to(self, sorter: KeySorter, files: Sequence[NewFile]) -> None:
         """Raises as `replaced_slices`, and what reading slices raises."""
@@ -97,18 +98,16 @@ class SecondaryPairs:
 
     def _rows(self, slice_: FileSlice | None) -> Iterator[tuple[pa.Array, pa.Array]]:
         """Keys and values of a slice that is in the table."""
-        if slice_ is None:
-            return
-        if slice_.log_files:
-            yield from self._merged(slice_, {})
-        elif slice_.base_file is not None:
-            yield from self._of_base_file(join(self._snapshot.base_path, slice_.base_file.path))
+        if slice_ is not None:
+            yield from self._columns_of(slice_rows(self._storage, self._reading, slice_, self._query))
 
     def _rows_after(self, before: FileSlice | None, new: Sequence[NewFile]) -> Iterator[tuple[pa.Array, pa.Array]]:
         bases = [file for file in new if file.is_base_file]
         if bases:
             assert len(bases) == len(new) == 1, "a target writes a base file or logs"
-            yield from self._of_base_file(self._path(bases[0]))
+            columns = self._query.chosen_schema(table_schema(self._write.schema))
+            path = self._path(bases[0])
+            yield from self._columns_of(base_rows(self._storage, path, columns, name=path))
         else:
             file = new[0]
             empty = FileSlice(file.partition_path, file.file_id, "", None, ())
@@ -123,22 +122,16 @@ class SecondaryPairs:
         Args:
             new_logs: by the path that they will have below the base path.
         """
-        reading = newest_rows(replace(self._snapshot, schema=self._write.schema), slice_)
+        reading = self._reading.slice_input(slice_)
         reading = replace(reading, log_files=(*reading.log_files, *new_logs))
         staged = {join(self._snapshot.base_path, path): self._path(file) for path, file in new_logs.items()}
         storage = cast("Storage", _Published(self._storage, staged))
-        query = SliceQuery((RECORD_KEY_FIELD, self._column))
-        with open_slice(storage, reading, query=query) as merged:
-            for batch in merged.batches():
-                yield batch.column(RECORD_KEY_FIELD), batch.column(self._column)
+        with open_slice(storage, reading, query=self._query) as merged:
+            yield from self._columns_of(merged.batches())
 
-    def _of_base_file(self, path: str) -> Iterator[tuple[pa.Array, pa.Array]]:
-        with broken_if_unreadable(path), self._storage.open_input(path) as source:
-            file = ParquetBatches(source, where=f"the base file {path}")
-            columns = [name for name in (RECORD_KEY_FIELD, self._column) if name in file.schema.names]
-            for batch in file.read(columns):
-                values = batch.column(self._column) if len(columns) > 1 else pa.nulls(batch.num_rows, pa.string())
-                yield batch.column(RECORD_KEY_FIELD), values
+    def _columns_of(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.Array, pa.Array]]:
+        for batch in batches:
+            yield batch.column(RECORD_KEY_FIELD), batch.column(self._column)
 
 
 class _Published:

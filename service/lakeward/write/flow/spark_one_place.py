@@ -18,7 +18,6 @@ from pyspark.sql import functions
 
 from lakeward.format.projection import project
 from lakeward.merge.rules.merge_rules import MergeRules
-from lakeward.read.slice_input import SliceInput
 from lakeward.storage.storage_of_url import open_storage
 from lakeward.write.flow.row_keys import Keying
 from lakeward.write.flow.spark_frames import carrying, numbers_of, quoted, spark_schema
@@ -34,7 +33,7 @@ from lakeward.write.flow.winning_partition import (
     winning_rows,
 )
 from lakeward.write.keyed_rows import LEAVES, ORDER, PARTITION_PATH, PLACE, RECORD_KEY, keyed_schema, tagged_schema
-from lakeward.write.tagging.stored_rows import read_stored, stored_schema
+from lakeward.write.tagging.stored_rows import StoredPart, read_stored, stored_schema
 from lakeward.write.tagging.tagging_kinds import OnePlace
 
 if TYPE_CHECKING:
@@ -184,7 +183,7 @@ def _deleting(rules: MergeRules, batches: Iterable[pa.RecordBatch]) -> Iterator[
 
 
 def _read_parts(
-    location: str, parts: Sequence[SliceInput], numbers: Iterable[pa.RecordBatch]
+    location: str, parts: Sequence[StoredPart], numbers: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     storage, _ = open_storage(location)
     for number in numbers_of(numbers):

@@ -16,15 +16,23 @@ from functools import cached_property
 import pyarrow as pa
 
 from lakeward.format.avro.schema import block_schema
-from lakeward.read.file_slice import open_slice
-from lakeward.read.newest_slice import newest_rows, newest_slice
+from lakeward.merge.rules.records import record_keys
+from lakeward.read.newest_slice import TableReading, newest_slice, table_reading
 from lakeward.read.query.slice_query import SliceQuery
-from lakeward.read.slice_input import SliceInput
+from lakeward.read.slice_scan import slice_rows
 from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.keyed_rows import PARTITION_PATH, PLACE, RECORD_KEY
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPart:
+    """The rows of one file group, to be read; travels to tasks."""
+
+    reading: TableReading
+    slice_: FileSlice
 
 
 @dataclass(frozen=True)
@@ -47,14 +55,14 @@ class StoredRows:
         """Whether keys of the group's base file may be deleted."""
         return bool(self._slices[group].row_logs)
 
-    def parts(self, groups: Collection[GroupId], schema: str) -> Sequence[SliceInput]:
-        """What to read of each of these groups. Raises `Unsupported`.
+    def parts(self, groups: Collection[GroupId], schema: str) -> Sequence[StoredPart]:
+        """What to read of each of these groups.
 
         Args:
             schema: Avro JSON of the columns that rows are to have.
         """
-        snapshot = replace(self.snapshot, schema=schema)
-        return [newest_rows(snapshot, self._slices[group]) for group in sorted(groups)]
+        reading = table_reading(replace(self.snapshot, schema=schema), merges=True)
+        return [StoredPart(reading, self._slices[group]) for group in sorted(groups)]
 
 
 def stored_schema(columns: pa.Schema, ordering_fields: Collection[str]) -> pa.Schema:
@@ -64,17 +72,18 @@ def stored_schema(columns: pa.Schema, ordering_fields: Collection[str]) -> pa.Sc
     return pa.schema([*keys, *ordering, pa.field(PLACE, pa.string())])
 
 
-def read_stored(storage: Storage, part: SliceInput) -> Iterator[pa.RecordBatch]:
-    """The rows of a part in `stored_schema`. Raises what `open_slice` raises."""
-    schema = stored_schema(block_schema(part.schema, where="the table"), part.rules.ordering_fields)
+def read_stored(storage: Storage, part: StoredPart) -> Iterator[pa.RecordBatch]:
+    """The rows of a part in `stored_schema`. Raises what `slice_rows` raises."""
+    reading, slice_ = part.reading, part.slice_
+    assert reading.schema is not None and reading.rules is not None, "no table is written without"
+    schema = stored_schema(block_schema(reading.schema, where="the table"), reading.rules.ordering_fields)
     ordering = schema.names[2:-1]
-    with open_slice(storage, part, query=SliceQuery({RECORD_KEY, *ordering})) as merged:
-        for batch in merged.batches():
-            rows = batch.num_rows
-            columns = [
-                batch.column(RECORD_KEY).cast(pa.string()),
-                pa.repeat(part.partition_path, rows),
-                *(batch.column(name) for name in ordering),
-                pa.repeat(part.file_id, rows),
-            ]
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+    for batch in slice_rows(storage, reading, slice_, SliceQuery({RECORD_KEY, *ordering})):
+        rows = batch.num_rows
+        columns = [
+            record_keys(batch, source=f"file group {slice_.file_id}"),
+            pa.repeat(slice_.partition_path, rows),
+            *(batch.column(name) for name in ordering),
+            pa.repeat(slice_.file_id, rows),
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -21,7 +21,7 @@ from lakeward.format.avro.container import write_record
 from lakeward.format.file_name import LogFileName, NativeLogName, parse_native_log
 from lakeward.format.timeline.compaction_plan import read_compaction_plan
 from lakeward.read.file_slice import open_slice
-from lakeward.read.newest_slice import newest_rows
+from lakeward.read.newest_slice import table_reading
 from lakeward.services.compaction.plan.decision import Reason
 from lakeward.services.together.versions.run.version_step import change_version
 from lakeward.services.verification.sample_verification import verify_sample
@@ -50,11 +50,12 @@ STORAGE = LocalStorage()
 def values_at(snapshot: TableSnapshot, instant: str) -> dict[str, str]:
     """The column `v` by key, as a query reads it that travels to the instant."""
     found: dict[str, str] = {}
+    reading = replace(table_reading(snapshot, merges=True), instant=instant)
     for group in snapshot.file_groups:
         slice_ = next((each for each in group.slices if each.base_instant <= instant), None)
         if slice_ is None:
             continue
-        with open_slice(STORAGE, replace(newest_rows(snapshot, slice_), instant=instant)) as merged:
+        with open_slice(STORAGE, reading.slice_input(slice_)) as merged:
             rows = [row for batch in merged.batches() for row in batch.to_pylist()]
         assert not {row["id"] for row in rows} & found.keys()
         found |= {row["id"]: row["v"] for row in rows}

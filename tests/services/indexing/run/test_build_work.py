@@ -46,7 +46,7 @@ def read_by(base: Path, **words: object) -> list[str]:
     read: list[str] = []
 
     def make(spec: CheckpointSpec, attempt: int) -> KeyCheckpoint:
-        read.append((spec.keys.base_file or "").partition("/")[0])
+        read.append(spec.slice_.partition_path)
         return make_checkpoint(STORAGE, spec, attempt)
 
     work = in_process(base, **words)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,16 +21,14 @@ import pyarrow as pa
 
 from lakeward.base.errors import NotFound, Unsupported
 from lakeward.base.paths import join
+from lakeward.format.parquet.base_file import count_rows
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.read_meter import ReadMeter
-from lakeward.format.parquet.unreadable import broken_if_unreadable
-from lakeward.index.location import RECORD_KEY
-from lakeward.read.file_slice import open_slice
-from lakeward.read.newest_slice import newest_rows, newest_slice
-from lakeward.read.query.slice_query import SliceQuery
+from lakeward.read.newest_slice import newest_slice, table_reading
+from lakeward.read.slice_keys import base_keys, slice_keys
 from lakeward.services.indexing.judge.placed_keys import PLACED_KEYS
 from lakeward.storage.storage import Storage
-from lakeward.table.file_group import FileSlice
+from lakeward.table.file_group import BaseFile, FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
@@ -74,19 +71,19 @@ def sample_rows(
     passed_over = _beyond(slices, merged_bytes_max, seed) if with_logs and merged_bytes_max is not None else frozenset()
     if passed_over:
         notes.append(f"{len(passed_over):,} file slices with logs were left for another time.")
-    total = 0
+    total, reading = 0, table_reading(snapshot, merges=True)
     for at, slice_ in enumerate(slices):
         on_slice(at, len(slices))
         if slice_.group_id in passed_over:
             continue
         random = np.random.default_rng([seed, zlib.crc32("/".join(slice_.group_id).encode())])
         try:
-            if (with_logs and slice_.row_logs) or snapshot.config.made_key_fields:
-                for keys in _merged_keys(storage, snapshot, slice_, meter):
+            if (with_logs and slice_.row_logs) or reading.key_fields:
+                for keys in slice_keys(storage, reading, slice_, meter=meter):
                     lowest.offer(random.random(len(keys)), slice_number=at, keys=keys)
                     total += len(keys)
             elif slice_.base_file is not None:
-                rows = _row_count(storage, snapshot, slice_)
+                rows = _row_count(storage, snapshot, slice_.base_file)
                 lowest.offer(random.random(rows), slice_number=at, keys=None)
                 total += rows
         except NotFound:
@@ -150,15 +147,9 @@ class _Lowest:
         self._held, self._count = kept, sum(len(numbers) for numbers, *_ in kept)
 
 
-def _merged_keys(storage: Storage, snapshot: TableSnapshot, slice_: FileSlice, meter: ReadMeter) -> Iterator[pa.Array]:
-    with open_slice(storage, newest_rows(snapshot, slice_), query=SliceQuery((RECORD_KEY,))) as merged:
-        for batch in merged.batches():
-            yield batch.column(RECORD_KEY)
-    meter.add(merged.meter)
-
-
-def _row_count(storage: Storage, snapshot: TableSnapshot, slice_: FileSlice) -> int:
-    return int(_read(storage, snapshot, slice_, lambda file: file.metadata.num_rows))
+def _row_count(storage: Storage, snapshot: TableSnapshot, base: BaseFile) -> int:
+    with storage.open_input(join(snapshot.base_path, base.path)) as source:
+        return count_rows(source, name=base.path)
 
 
 def _resolved(
@@ -169,32 +160,37 @@ def _resolved(
     meter: ReadMeter,
 ) -> pa.Table:
     if isinstance(rows, np.ndarray):
+        assert slice_.base_file is not None, "the rows are places in it"
         try:
-            keys = _read(storage, snapshot, slice_, lambda file: _keys_at(file, rows, meter))
+            keys = _keys_at(storage, snapshot, slice_.base_file, rows, meter)
         except NotFound:
             return PLACED_KEYS.empty_table()  # cleaned meanwhile
     else:
         keys = rows
     where = [pa.repeat(pa.scalar(each, pa.string()), len(keys)) for each in slice_.group_id]
-    return pa.table([keys.cast(pa.string()), *where], schema=PLACED_KEYS)
+    return pa.table([keys, *where], schema=PLACED_KEYS)
 
 
-def _keys_at(file: ParquetBatches, places: npt.NDArray[np.int64], meter: ReadMeter) -> pa.Array:
-    """The keys of these rows, of which only the row groups are read."""
-    found: list[pa.Array] = []
-    start = 0
-    for group in range(file.metadata.num_row_groups):
-        end = start + file.metadata.row_group(group).num_rows
-        wanted = places[(places >= start) & (places < end)] - start
-        if len(wanted):
-            columns = [batch.column(0) for batch in file.read([RECORD_KEY], groups=[group], meter=meter)]
-            found += pa.chunked_array(columns).take(wanted).cast(pa.string()).chunks
-        start = end
+def _keys_at(
+    storage: Storage, snapshot: TableSnapshot, base: BaseFile, places: npt.NDArray[np.int64], meter: ReadMeter
+) -> pa.Array:
+    """The keys of these rows, which are in order; only their row groups are read."""
+    left_out = np.zeros(len(places), np.int64)
+    """Rows before each in row groups that are not read."""
+
+    def choose(file: ParquetBatches) -> Sequence[int]:
+        counts = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+        ends = np.cumsum(counts, dtype=np.int64)
+        groups = np.searchsorted(ends, places, side="right")
+        chosen = np.unique(groups)
+        skipped = np.array(counts, np.int64)
+        skipped[chosen] = 0
+        left_out[:] = np.cumsum(skipped)[groups]
+        return [int(group) for group in chosen]
+
+    found, start = [], 0
+    for keys in base_keys(storage, join(snapshot.base_path, base.path), name=base.path, choose=choose, meter=meter):
+        at = places - left_out - start
+        found.append(keys.take(pa.array(at[(at >= 0) & (at < len(keys))])))
+        start += len(keys)
     return pa.concat_arrays(found) if found else pa.array([], pa.string())
-
-
-def _read(storage: Storage, snapshot: TableSnapshot, slice_: FileSlice, read: Callable[[ParquetBatches], Any]) -> Any:
-    assert slice_.base_file is not None, "the caller looked"
-    path = slice_.base_file.path
-    with broken_if_unreadable(path), storage.open_input(join(snapshot.base_path, path)) as source:
-        return read(ParquetBatches(source, where=f"the base file {path}"))

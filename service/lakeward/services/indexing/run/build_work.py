@@ -28,7 +28,7 @@ from lakeward.index.key_changes.key_reader import check_deletes_are_known
 from lakeward.index.key_changes.table_commits import check_can_be_followed
 from lakeward.index.key_checkpoints import KeyCheckpoint
 from lakeward.merge.memory_budget import MEMORY_BYTES
-from lakeward.read.keys_input import keys_input
+from lakeward.read.newest_slice import table_reading
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 
@@ -90,9 +90,11 @@ def make_missing(storage: Storage, snapshot: TableSnapshot, state: BuildState, w
     dispatcher.probe(work.guard)
     rate = work.bytes_per_second
     at_once = min(len(state.missing), dispatcher.parallelism or 1)
+    reading = table_reading(snapshot, merges=any(slice_.row_logs for slice_ in state.missing.values()))
     specs = [
         CheckpointSpec(
-            keys_input(snapshot, slice_, memory_bytes=work.memory_bytes),
+            reading,
+            slice_,
             work.folder,
             digest,
             work.memory_bytes,
