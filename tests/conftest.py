@@ -41,7 +41,7 @@ def pytest_report_header() -> str:
 @pytest.fixture(scope="session", autouse=True)
 def power_that_stays_on() -> Iterator[None]:
     """No test cuts the power, so files need not reach the disk: waiting for it was a third of a compaction of a few
-    rows. What is synced, and when, is told by the tests of the storage, which look at each call."""
+    rows. What is synced, and when, is held by the tests of the storage, which look at each call."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda file: None)
         yield
@@ -71,8 +71,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _leave_to_other_commits(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Heavy tests take turns."""
-    names = {item: item.nodeid.partition("[")[0] for item in items if item.get_closest_marker("turns")}
-    due = in_turn(names.values())
+    names, seconds = {}, {}
+    for item in items:
+        if (mark := item.get_closest_marker("turns")) is not None:
+            names[item] = item.nodeid.partition("[")[0]
+            (seconds[names[item]],) = mark.args or (10.0,)
+    due = in_turn(seconds)
     config.hook.pytest_deselected(items=[item for item, name in names.items() if name not in due])
     items[:] = [item for item in items if names.get(item) in {None, *due}]
 

@@ -5,7 +5,8 @@ follows from the hash of the commit: ten commits in a row leave a case out with 
 LAKEWARD_OFFSET=2 takes the same again. LAKEWARD_NIGHTLY=1 runs every case and 300 examples (`make nightly`),
 LAKEWARD_RUNS_MAX=2 at most so many, of the cases of each test, too, and 8 examples (`make check`).
 
-A heavy test that is marked `turns` runs in one commit of two where LAKEWARD_TURNS=1, which `make test` sets.
+A heavy test that is marked `turns` runs in one commit of two where LAKEWARD_TURNS=1, which `make test` sets; both
+halves take about as long, by the seconds of the marks (`turns(30)`; 10 where none are given).
 
 Where a series has no end, as seeds have none, LAKEWARD_RUNS=10000 asks for more than CI has time for.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -72,7 +73,18 @@ def spread(cases: Iterable[T], *, least: int = STEP) -> list[T]:
     return [found[number * (len(found) - 1) // max(asked - 1, 1)] for number in range(asked)]
 
 
-def in_turn(tests: Iterable[str]) -> set[str]:
-    """The heavy tests that run in this commit, every other one of some; the next commits run the others."""
-    names = sorted(set(tests))
-    return set(names[OFFSET % 2 :: 2] if TAKE_TURNS and not NIGHTLY else names)
+def in_turn(tests: Mapping[str, float]) -> set[str]:
+    """The heavy tests that run in this commit: one half of them, which takes about as long as the other one.
+
+    Args:
+        tests: the seconds that each takes.
+    """
+    if not TAKE_TURNS or NIGHTLY:
+        return set(tests)
+    halves: tuple[list[str], list[str]] = ([], [])
+    taken = [0.0, 0.0]
+    for name in sorted(tests, key=lambda name: (-tests[name], name)):
+        lighter = int(taken[1] < taken[0])
+        halves[lighter].append(name)
+        taken[lighter] += tests[name]
+    return set(halves[OFFSET % 2])

@@ -77,12 +77,12 @@ def test_what_is_asked_for_is_cut_never_raised(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_heavy_tests_take_turns(monkeypatch: pytest.MonkeyPatch):
-    """Each is run in one commit of two; by itself and at night always."""
-    tests = ["b", "a", "c", "b", "d"]
-    assert runs.in_turn(tests) == {*"abcd"}
+    """Each is run in one commit of two, and both halves take as long; by itself and at night each is run."""
+    tests = {"b": 10.0, "a": 10.0, "c": 70.0, "d": 40.0, "e": 10.0}
+    assert runs.in_turn(tests) == {*"abcde"}
     monkeypatch.setattr(runs, "TAKE_TURNS", True)
-    for offset, taken in enumerate(["ac", "bd", "ac", "bd"]):
+    for offset, taken in enumerate(["c", "abde", "c", "abde"]):
         monkeypatch.setattr(runs, "OFFSET", offset)
         assert runs.in_turn(tests) == {*taken}
     monkeypatch.setattr(runs, "NIGHTLY", True)
-    assert runs.in_turn(tests) == {*"abcd"}
+    assert runs.in_turn(tests) == {*"abcde"}

@@ -75,7 +75,7 @@ def test_a_small_plan_is_merged_in_process(
 
 
 def test_a_second_compaction_exits_three_when_asked(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Nothing to do is no failure, unless --exit-code makes it tell."""
+    """Nothing to do is no failure, unless --exit-code makes it show."""
     assert run(["compact", str(table), *IN_PROCESS]) == 0
     assert run(["compact", str(table), *IN_PROCESS]) == 0
     assert "Nothing to compact." in capfd.readouterr().out
@@ -83,8 +83,9 @@ def test_a_second_compaction_exits_three_when_asked(table: Path, capfd: pytest.C
 
 
 @pytest.mark.usefixtures("short_waits")
+@pytest.mark.slow
 def test_what_writers_are_waited_for(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A log compaction waits for the write under way for no longer than it is told to; what is held back for longer is
+    """A log compaction waits for the write under way for no longer than it is asked to; what is held back for longer is
     not published, and the report says for which write."""
     write = HudiWrite(table, SystemClock(), ago=30.0).inflight("p")
     beside = ("--engine", "local", "--lock", "filesystem", "--yield-to-writers", "1s")
@@ -128,7 +129,7 @@ def test_a_verb_that_writes_needs_one_statement_about_writers(
 def test_a_lock_must_be_one_that_the_writers_can_take(
     table: Path, statement: tuple[str, ...], shown: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """What is missing, or what does not go together, is told with what the writers must set."""
+    """What is missing, or what does not go together, is reported with what the writers must set."""
     before = everything(table)
     assert run(["compact", str(table), *statement]) == 2
     assert shown in capfd.readouterr().err
@@ -184,7 +185,7 @@ def test_a_dry_run_needs_no_statement(table: Path, capfd: pytest.CaptureFixture[
 
 
 def test_explain_says_that_a_daemon_services_the_table(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Without the daemon's configuration it may come to another result; the timeline tells of the daemon."""
+    """Without the daemon's configuration the result may be another one; the timeline says that there is a daemon."""
     for verb in ("plan", "explain"):
         assert run([verb, str(table)]) == 0
         assert "Service" not in capfd.readouterr().err
@@ -264,7 +265,7 @@ def test_links_inside_of_a_table(table: Path, tmp_path: Path, where: str, capfd:
     """Each is named, by `inspect` and `verify` too; the table is refused, and nothing is written here or where it
     leads: a link to a partition doubled its rows, one to the table itself ended in no time and took 4.9 GB."""
     name, target = LINKS[where]
-    (tmp_path / "other.parquet").write_bytes(b"not ours")
+    (tmp_path / "other.parquet").write_bytes(b"another table's")
     (tmp_path / "temp").mkdir()
     place = table / name
     if place.exists():
@@ -434,7 +435,7 @@ def test_a_wrong_setting_says_what_is_right(
 def test_a_storage_that_fails_is_no_traceback(
     table: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk or a missing permission is told in three sentences; --debug shows where it happened."""
+    """A full disk or a missing permission is reported in three sentences; --debug shows where it happened."""
 
     def full(storage: LocalStorage, path: str) -> object:
         raise OSError(errno.ENOSPC, "No space left on device", path)

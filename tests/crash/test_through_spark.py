@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.crash, pytest.mark.interop, pytest.mark.slow]
 SESSION = Path(__file__).with_name("spark_session.py")
 
 
+@pytest.mark.turns(16)
 def test_a_task_attempt_run_twice_and_its_zombie(tmp_path: Path) -> None:
     """The second attempt's file wins, the first's is gone; the zombie that wakes up after the commit finds no
     folder to write to, and the file that it held open has no name."""

@@ -245,7 +245,7 @@ def test_one_pass(folder: Path) -> None:
 
 
 def test_a_bad_configuration_starts_nothing(folder: Path) -> None:
-    """All that is wrong is told with its place, the exit code is 2, and not even the state folder was made."""
+    """All that is wrong is reported with its place, the exit code is 2, and not even the state folder was made."""
     (folder / "lakeward.toml").write_text(CONFIG.format(folder=folder).replace("grace", "grade"))
     daemon = Daemon(folder)
     assert daemon.process.wait(TIMEOUT_SECONDS) == 2
@@ -264,6 +264,7 @@ def test_no_secret_is_shown(folder: Path) -> None:
     assert "canary-7f3a" not in daemon.log
 
 
+@pytest.mark.turns(18)
 def test_a_storage_that_hangs_keeps_no_process(folder: Path, daemon: Daemon) -> None:
     """One table's files are never answered: the others are serviced, and the daemon ends all the same, with 0."""
     daemon.wait_for('"end": "committed"')
@@ -282,6 +283,7 @@ def test_a_storage_that_hangs_keeps_no_process(folder: Path, daemon: Daemon) -> 
 
 
 @pytest.mark.interop
+@pytest.mark.turns(20)
 def test_no_jvm_outlives_its_daemon(folder: Path) -> None:
     """A stop while Spark starts ends within the usual time; the Spark of a daemon that is killed ends by itself."""
     with (folder / "lakeward.toml").open("w") as config:

@@ -1,7 +1,7 @@
 """The life of one table of the interop suite: random rows, and the writes that real Hudi makes of them.
 
-Each write goes to the table and to the model, from the same rows. A story is told once before the compaction that is
-judged (`tell`), and goes on after it (`go_on`), possibly on a second copy of the table.
+Each write goes to the table and to the model, from the same rows. A story is played once before the compaction that is
+judged (`begin`), and goes on after it (`go_on`), possibly on a second copy of the table.
 
 Touches: what `HudiTable` touches.
 Keeps:   1. equal case and seed, equal rows;
@@ -177,7 +177,7 @@ class Story:
             options |= {CDC_ENABLED: "true", SUPPLEMENTAL_LOGGING: CHANGES[self.case.changes]}
         return options
 
-    def tell(self) -> None:
+    def begin(self) -> None:
         """From nothing to a table with every kind of log in it, and the history that the case asks for."""
         partitions = PARTITIONS[self.case.layout]
         rows = [self._new_row(tick=10, part=part) for part in partitions for _ in range(36 // len(partitions))]
@@ -205,7 +205,7 @@ class Story:
         properties.with_name(".hoodie.properties.crc").unlink(missing_ok=True)
 
     def _evolve(self) -> dict[str, str]:
-        """Another schema from here on. Returns what a writer must be told for it."""
+        """Another schema from here on. Returns what a writer must set for it."""
         if self.case.evolves == "no":
             return {}
         if self.case.evolves == "added":

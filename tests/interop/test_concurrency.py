@@ -92,7 +92,7 @@ TEMPORARY_EXITS = (5, 75)
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """One way to share a table: how the writers are told, and how we are."""
+    """One way to share a table: what the writers set for it, and what Lakeward does."""
 
     name: str
     hudi: dict[str, str]
@@ -157,6 +157,7 @@ class Overlap:
 
 
 @pytest.mark.long
+@pytest.mark.turns(95)
 def test_no_key_is_lost_or_doubled(
     tmp_path: Path, lock: Lock, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
@@ -201,7 +202,7 @@ def thread_that_writes(folder: Path, request: pytest.FixtureRequest) -> Iterator
 
 @contextmanager
 def process_that_writes(folder: Path) -> Iterator[Wait]:
-    """The writer's process; gives what waits for something that it does. It must come to its end by itself."""
+    """The writer's process; gives what waits for something that it does. It must end by itself."""
     log_path = folder / "writer.log"
     with log_path.open("wb") as log:
         writer = subprocess.Popen(

@@ -80,7 +80,7 @@ def rows(spark: SparkSession, first: int, last: int, ts: int) -> DataFrame:
 
 
 def write(frame: DataFrame, base: Path, operation: str = "upsert", **options: str) -> None:
-    """Hudi writes the rows, and is told nothing but the name."""
+    """Hudi writes the rows, and is given nothing but the name."""
     named = {"hoodie.table.name": base.name, "hoodie.datasource.write.operation": operation}
     frame.write.format("hudi").options(**named, **options).mode("append").save(str(base))
 
@@ -106,6 +106,7 @@ def values(table: HudiTable, **options: str) -> dict[str, str]:
         ),
     ],
 )
+@pytest.mark.turns(28)
 def test_hudi_goes_on(spark: SparkSession, tmp_path: Path, kind: str, shape: TableShape, words: list[str]) -> None:
     """Our schema is the one that its first write has, no property of Lakeward is another one to it, and it goes on with
     the metadata table: nothing is rebuilt, and after the first write the files are those of a table that it made."""
@@ -146,7 +147,7 @@ def test_hudi_goes_on(spark: SparkSession, tmp_path: Path, kind: str, shape: Tab
 
 @pytest.mark.wide
 def test_its_services_go_on(spark: SparkSession, tmp_path: Path, schema: Path) -> None:
-    """Writers who are told nothing keep the indexes that were asked for, and use them: upserts, deletes, compactions,
+    """Writers who are given nothing keep the indexes that were asked for, and use them: upserts, deletes, compactions,
     cleans and the metadata table's own compactions follow each other, and both ways to list files give the same."""
     base = tmp_path / "t"
     words = ["--record-key", "id", "--partition", "part", "--index", "metadata,bloom-filters"]
@@ -175,7 +176,7 @@ def test_its_services_go_on(spark: SparkSession, tmp_path: Path, schema: Path) -
 
 @pytest.mark.wide
 def test_all_write_into_the_buckets_that_were_asked_for(spark: SparkSession, tmp_path: Path, schema: Path) -> None:
-    """A writer that is told nothing, SQL, and Hudi's procedure for compactions; one that is told otherwise is refused
+    """A writer that sets nothing, SQL, and Hudi's procedure for compactions; one that is set otherwise is refused
     before it writes."""
     base = tmp_path / "t"
     words = ["--record-key", "id", "--partition", "part", "--index", "bucket:3"]
@@ -199,7 +200,7 @@ def test_all_write_into_the_buckets_that_were_asked_for(spark: SparkSession, tmp
 
 @pytest.mark.wide
 def test_partitions_by_moments_and_by_dates_with_slashes(spark: SparkSession, tmp_path: Path, schema: Path) -> None:
-    """Writers that are told nothing of key generators name the partitions that were asked for, and find their rows
+    """Writers that are given nothing of key generators name the partitions that were asked for, and find their rows
     again."""
     made = (
         ("moments", "ts", ["--key-generator", "timestamp", "--timestamp-type", "seconds", *DAYS], ["2023/11/14"]),

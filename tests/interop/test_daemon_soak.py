@@ -76,7 +76,7 @@ QUICK = HURRIED | {
 }
 
 AT_WORK = ("scheduled", "merging", "committing", "files deleted", "archived up to")
-"""What its steps tell of a job that has begun and is not done."""
+"""What its steps say of a job that has begun and is not done."""
 
 
 class Daemon:
@@ -95,7 +95,7 @@ class Daemon:
 
     @property
     def doing(self) -> str:
-        """What its log tells last of a compaction, a clean or an archiving."""
+        """What its log says last of a compaction, a clean or an archiving."""
         shown = re.findall(rf'"step": "[^"]*?({"|".join((*AT_WORK, "committed"))})|"event": "(job ended)"', self.log)
         return "".join(shown[-1]) if shown else "starting"
 
@@ -147,6 +147,7 @@ def store_url(request: pytest.FixtureRequest) -> Iterator[str | None]:
         yield server.url(server.create_database())
 
 
+@pytest.mark.turns(70)
 def test_nothing_is_lost_and_services_catch_up(tmp_path: Path, store_url: str | None, spark: SparkSession) -> None:
     """In the end rows equal what was written, as of each commit that is retained too; no plan was carried out twice,
     nothing is left to merge, and each table was cleaned and archived."""

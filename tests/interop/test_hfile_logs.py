@@ -52,7 +52,7 @@ def values(rows: tuple[str, ...]) -> dict[str, Any]:
 
 
 def test_rows_of_a_golden_table(tmp_path: Path) -> None:
-    """Ours are those of hudi-rs, to which they are the same after a LOG. No Spark is needed."""
+    """Lakeward's rows are those of hudi-rs, to which they are the same after a LOG. No Spark is needed."""
     base = copy_golden("hfile", tmp_path / "table")
     table = HudiTable(None, base, TableShape())  # type: ignore[arg-type]  # for hudi-rs alone
     by_hudi_rs = table.read_by_hudi_rs()
@@ -138,7 +138,7 @@ SHAPES = [
 def test_shapes(spark: SparkSession, tmp_path: Path, case: Case) -> None:
     """Every type, key and kind of delete, with the metadata table and without: the rows are the model's."""
     story = Story(spark, tmp_path / "table", case)
-    story.tell()
+    story.begin()
     table = story.table
     logged = table.copy_to(tmp_path / "logged")
 
@@ -147,7 +147,7 @@ def test_shapes(spark: SparkSession, tmp_path: Path, case: Case) -> None:
     compact(logged)
 
     assert table.snapshot(with_meta=False) == story.expected()
-    # (LOG keeps rows' commits, FULL over either must come to the same.)
+    # (LOG keeps rows' commits, FULL over either must give the same.)
     assert logged.snapshot() == table.snapshot()
     if case.has_metadata:
         assert_verified(table)

@@ -117,7 +117,7 @@ def values(table: HudiTable) -> dict[str, str]:
     return {row["id"]: row["v"] for row in found}
 
 
-@pytest.mark.turns
+@pytest.mark.turns(15)
 @pytest.mark.parametrize(
     ("form", "mode"),
     [
@@ -246,7 +246,7 @@ def test_hudi_plans_a_full_over_our_pending_log(table_of: TableOf, first: str, m
 @pytest.mark.parametrize("first", ["log", "full"])
 def test_our_full_beside_hudis_pending_log(spark: SparkSession, table_of: TableOf, first: str) -> None:
     """Its pending log compaction is finished by us before a FULL is planned; where Hudi finishes a FULL over it first,
-    nothing of it can be carried out any more, and the plan, which is not ours, is left where it is."""
+    nothing of it can be carried out any more, and the plan, which is not Lakeward's, is left where it is."""
     table = table_of(EVENT)
     before = table.snapshot()
     pending = schedule_log_compaction(spark, table)
@@ -312,7 +312,7 @@ def leave_pending(monkeypatch: pytest.MonkeyPatch, run: Callable[[], tuple[int, 
 @pytest.mark.parametrize("mode", [EVENT, pytest.param(COMMIT, marks=pytest.mark.wide)])
 def test_a_log_behind_an_earlier_output(spark: SparkSession, table_of: TableOf, mode: str) -> None:
     """A LOG that leaves the output of the one before where it is: every query answers as before, also once more rows
-    came, and a FULL by Hudi over all of it comes to the same."""
+    came, and a FULL by Hudi over all of it gives the same."""
     table = table_of(mode)
     only_logs = ("--partition", "warm", "--set", "planner.log_ratio=100", "--set", "planner.large_log_ratio=100")
     table.write(rows(spark, "warm", range(20), 14, "w", 900), "upsert")

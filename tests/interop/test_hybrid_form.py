@@ -38,7 +38,7 @@ def test_hudi_carries_it_out(planned: Reported, twin: Reported) -> None:
     planned.check()
 
 
-@pytest.mark.turns
+@pytest.mark.turns(31)
 def test_we_carry_it_out(planned: Reported, twin: Reported) -> None:
     """What a writer committed after the plan stays. After LOG, LOG, hybrid come another hybrid plan, whose LOG opens
     the output of the one before and the log after it, and a FULL by us; or a FULL by Hudi."""

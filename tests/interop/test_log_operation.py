@@ -44,13 +44,13 @@ WIDE_CASES = [
 ALL_CASES = [*spread(CASES, least=1), *(pytest.param(case, marks=pytest.mark.wide) for case in WIDE_CASES)]
 
 
-@pytest.mark.turns
+@pytest.mark.turns(30)
 @pytest.mark.parametrize("case", ALL_CASES, ids=str)
 def test_hudi_reads_the_same_before_and_after(spark: SparkSession, tmp_path: Path, case: Case):
     """Over the oldest logs with others on top, over an earlier output, under later writes, and when Hudi compacts it:
     every query answers as before."""
     story = Story(spark, tmp_path / "table", case)
-    story.tell()
+    story.begin()
     table = story.table
     before = Answers(table)
 
@@ -140,9 +140,10 @@ HUDIS_LOG_COMPACTION = {
 # In each run of CI test_hybrid_compaction.py has the same turns through the service, and holds their rows.
 @pytest.mark.wide
 def test_hudi_and_we_log_compact_in_turns(spark: SparkSession, tmp_path: Path):
-    """Hudi's log compaction over our output, then ours over Hudi's: each names the other's instant, and rows stay."""
+    """Hudi's log compaction over our output, then Lakeward's over Hudi's: each names the other's instant, and rows
+    stay."""
     story = Story(spark, tmp_path / "table", CASES[0])
-    story.tell()
+    story.begin()
     table = story.table
     own, _ = log_compact(table.path, logs=2)
 

@@ -61,7 +61,7 @@ def check_lives_on(spark: SparkSession, table: HudiTable, second: str, rows_then
     check_right(table)
 
 
-@pytest.mark.turns
+@pytest.mark.turns(26)
 @pytest.mark.parametrize("name", ["metadata", pytest.param("plain", marks=WIDE), pytest.param("version-8", marks=WIDE)])
 def test_a_compaction_is_released(spark: SparkSession, tmp_path: Path, name: str) -> None:
     """Logs that a write put into the slice that its plan opens stay, where Hudi's own rollback deletes them. Beside

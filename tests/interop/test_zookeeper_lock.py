@@ -1,4 +1,4 @@
-"""Hudi's own lock in ZooKeeper and ours: one queue for both."""
+"""Hudi's own lock in ZooKeeper and Lakeward's: one queue for both."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PROVIDERS = "org.apache.hudi.client.transaction.lock"
 
 
 class Place:
-    """A lock in the server, that ours and Curator's clients want."""
+    """A lock in the server, that Lakeward's and Curator's clients want."""
 
     def __init__(self, server: ZooKeeperServer) -> None:
         self.server = server
@@ -118,7 +118,7 @@ def seconds(spark: SparkSession) -> Any:
 
 
 def test_who_comes_first_has_it(spark: SparkSession, place: Place, curator: Any) -> None:
-    """Curator and ours come in turns: each waits for the one before, whatever is written to its node, and then has
+    """Curator and Lakeward come in turns: each waits for the one before, whatever is written to its node, and then has
     it."""
     order: list[str] = []
     let_go = {name: threading.Event() for name in ("second", "third", "fourth")}
@@ -159,7 +159,7 @@ def test_who_comes_first_has_it(spark: SparkSession, place: Place, curator: Any)
 
 
 def test_curator_gives_up_while_own_holds(spark: SparkSession, place: Place, curator: Any) -> None:
-    """Our node stays, which goes on being proved ours."""
+    """Our node stays, which is still proved to be this process's."""
     with place.lock() as lock:
         assert not curator().acquire(1, seconds(spark))
         lock.fence()
@@ -196,7 +196,7 @@ def timeline(table: HudiTable) -> set[str]:
     }
 
 
-@pytest.mark.turns
+@pytest.mark.turns(31)
 def test_a_writer_waits_for_us(
     spark: SparkSession, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,7 +243,8 @@ def test_a_writer_waits_for_us(
 
 @pytest.mark.turns
 def test_a_writer_that_derives_the_place(spark: SparkSession, place: Place, tmp_path: Path) -> None:
-    """Its base path, as Spark hands it over, comes to the same place as ours; before it has ever written, we refuse."""
+    """Its base path, as Spark hands it over, gives the same place as Lakeward's; before it has ever written, we
+    refuse."""
     table = HudiTable(spark, tmp_path / "table", TableShape())
     table.write(rows(spark, 0, 40, 10, "a"), "insert")
     words = ("--type", "full", "--lock", "zookeeper", "--lock-zookeeper", place.server.url)

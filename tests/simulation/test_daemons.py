@@ -18,6 +18,7 @@ BUSY = 21
 
 
 @pytest.mark.parametrize("chunk", EACH_CHUNK)
+@pytest.mark.slow
 def test_two_daemons_several_tables(chunk: int) -> None:
     """All of `invariants.py` is true at every moment, and a lease has one safe holder; in the end no work is left,
     every table is polled, and the store says what the timelines say."""
@@ -26,6 +27,7 @@ def test_two_daemons_several_tables(chunk: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk", EACH_CHUNK)
+@pytest.mark.slow
 def test_all_services(chunk: int) -> None:
     """The same where writers leave it to the daemons to roll failed writes back, to clean and to archive."""
     play_chunk(chunk, RUNS_OF_ALL_SERVICES, partial(Daemons, all_services=True))

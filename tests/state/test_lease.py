@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import pytest
+
 from lakeward.state.lease import HeldLease, keep, take
 from lakeward.state.lease_rows import LeaseRows
 from lakeward.state.records import Lease
@@ -190,6 +192,7 @@ class Holder:
         return False
 
 
+@pytest.mark.slow
 def test_two_holders_are_never_both_safe() -> None:
     """Keeps of state/lease: any interleaving of calls, results that come late or never, pauses, and clocks that run
     at 0.8 to 1.25 times."""

@@ -115,6 +115,7 @@ def test_a_job_that_comes_while_a_session_is_ended_gets_a_new_one(started: Start
     assert [each.ended for each in started.sessions] == [1, 0]
 
 
+@pytest.mark.slow
 def test_ends_and_jobs_at_once(started: Started) -> None:
     """Each job has its answer, and each session that was ended had no job then."""
     answers: list[Any] = []

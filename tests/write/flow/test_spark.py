@@ -157,7 +157,7 @@ def test_places_that_are_looked_up(driver, tmp_path, index):
 @pytest.mark.parametrize("is_global", [True, pytest.param(False, marks=pytest.mark.wide)])
 def test_buckets_of_a_record_index(driver, tmp_path, is_global):
     """A bucket of Lakeward's record index is asked once, for those keys that come and are in it, and no other bucket
-    is; rows come to the places that they have in one process, also by what the index does not have yet."""
+    is; rows get the places that they have in one process, also by what the index does not have yet."""
     base = built(
         tmp_path / "t", rows=[(f"k{n}", 1, f"p{n % 2}", "") for n in range(40)], is_global=is_global, buckets=64
     )
@@ -189,7 +189,7 @@ def test_buckets_of_a_record_index(driver, tmp_path, is_global):
 
 def test_keys_by_ranges_and_filters(driver, spark, tmp_path, monkeypatch):
     """A task that looks keys up by the bloom index, of a partition or of the table, opens the files that ranges and
-    filters leave, and no other one: such are spoilt here. Rows come to the places that they have in one process, also
+    filters leave, and no other one: such are spoilt here. Rows get the places that they have in one process, also
     where no range is known, or keys may be in too many files, so that all are read; what Spark kept is released, also
     after an error."""
     base = new_table(tmp_path / "t", table_type="COPY_ON_WRITE", has_metadata_table=False)
@@ -264,6 +264,7 @@ MOVING = [
         pytest.param(IndexKind.METADATA, False, marks=pytest.mark.wide),
     ],
 )
+@pytest.mark.turns(30)
 def test_rows_that_move(driver, tmp_path, index, moves):
     """A write through Spark leaves the same rows as one in this process, in the same partitions."""
     base = new_table(tmp_path / "t", indexes=NewIndexes(finds_keys=NewIndex.METADATA))

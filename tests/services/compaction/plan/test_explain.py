@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import lakeward
 from lakeward.services.compaction.plan.decision import Reason
 from lakeward.services.compaction.plan.explain import explain
@@ -25,6 +27,7 @@ def test_one_sentence() -> None:
             assert sentence.startswith(decision.choice.value)
 
 
+@pytest.mark.slow
 def test_the_reasons_that_code_gives_are_those_that_explain_names() -> None:
     """Keeps of services/compaction/plan/explain: a reason that no code gives has no sentence, and one that is given has
     one."""
