@@ -1,4 +1,4 @@
-"""A file system with bind mounts, as far as listings tell them: to mount takes root."""
+"""A file system with bind mounts, as far as listings show them: to mount takes root."""
 
 from __future__ import annotations
 

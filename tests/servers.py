@@ -313,7 +313,7 @@ class S3Server(Server):
 
 
 class _Dropping:
-    """Stands between a client and a server's socket, and loses a reply when told to.
+    """Stands between a client and a server's socket, and loses a reply when asked to.
 
     `drop_after(text)`: the next request that holds `text` still reaches the server and is carried out there; its answer
     is thrown away and the connection closed.

@@ -199,7 +199,7 @@ def test_every_verb_is_called() -> None:
 def test_no_verb_says_a_secret(
     verb: str, folder: Path, migrated: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A verb tells none, whether it does its work or fails: not on stdout, not on stderr and not in the files that it
+    """A verb says none, whether it does its work or fails: not on stdout, not on stderr and not in the files that it
     leaves."""
     if verb not in ("config check", "config show", "config schema", "run"):
         monkeypatch.setenv("LAKEWARD_CONFIG", str(folder / "lakeward.toml"))

@@ -31,7 +31,7 @@ LOADED_FOR = {
     "version": set(),
     "config check {config}": {"pydantic", "lakeward.config.settings", "lakeward.table"},
     "inspect {table}": {"pydantic", "lakeward.config.settings", "lakeward.table", "rich"},
-    # Of each log that it names, a plan says whether its schema can be merged: Arrow's types.
+    # A plan says of each log that it names whether its schema can be merged: Arrow's types.
     "plan {table}": {
         *("pydantic", "lakeward.config.settings", "lakeward.table", "rich"),
         *("lakeward.protocol.serviced_table", "numpy", "psutil", "pyarrow"),

@@ -99,7 +99,7 @@ def test_services_have_nothing_to_do_on_it(
 def test_the_first_rows_go_into_all_its_indexes(
     schema: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No instant tells a zone before the first one, whose time the record index has all the same."""
+    """No instant reveals a zone before the first one, whose time the record index has all the same."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     table, rows = str(tmp_path / "t"), tmp_path / "rows.jsonl"
     words = ("--record-key", "id", "--partition", "day", "--index", "metadata")

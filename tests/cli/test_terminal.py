@@ -26,7 +26,7 @@ from lakeward.cli.terminal import Terminal
     ],
 )
 def test_controls_are_shown_as_escapes(text: str, expected: str) -> None:
-    """Line breaks, which are ours, stay; what comes out can be written as UTF-8."""
+    """Line breaks, which are Lakeward's, stay; what comes out can be written as UTF-8."""
     assert shown(text) == expected
     shown(text).encode()
 

@@ -26,7 +26,7 @@ def report(
     place: Annotated[str, typer.Argument()],
     weather: Weather,
 ) -> Result:
-    """Tell it."""
+    """Say it."""
     return Result(
         document={"place": place},
         lines=[f"{place} {weather}"],
@@ -92,7 +92,7 @@ def test_no_text_commands_a_terminal() -> None:
 def test_help_has_the_verb_and_its_options() -> None:
     """A group leaves no trace in the help, which has the verb's words and each field's."""
     shown = run("--help")
-    for words in ("Tell it.", "--rain", "How much.", "--wind", "Where it comes from.", "--debug"):
+    for words in ("Say it.", "--rain", "How much.", "--wind", "Where it comes from.", "--debug"):
         assert words in shown, words
 
 

@@ -34,5 +34,5 @@ def problems_of(reading: Reading) -> dict[str, str]:
     """Maps the place of every problem to its text; places are without the folder."""
     assert reading.settings is None
     places = [problem.where.rpartition("/")[2].removeprefix("lakeward.toml:") for problem in reading.problems]
-    assert len(set(places)) == len(places), "nothing is told twice"
+    assert len(set(places)) == len(places), "nothing is reported twice"
     return dict(zip(places, (problem.what for problem in reading.problems), strict=True))

@@ -239,7 +239,7 @@ def test_a_wrong_value_hides_no_rule_and_breaks_none(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_not_toml(tmp_path: Path, text: bytes, place: str) -> None:
-    """Is told with the line and column where it stops being it."""
+    """Is reported with the line and column where it stops being it."""
     path = tmp_path / "lakeward.toml"
     path.write_bytes(text)
     (problem,) = read_config(path, {}).problems
@@ -292,7 +292,7 @@ def test_what_is_no_secret(tmp_path: Path) -> None:
 
 
 def test_secrets_from_the_environment() -> None:
-    """Are taken, and a problem beside them does not tell them."""
+    """Are taken, and a problem beside them does not show them."""
     environ = {
         "LAKEWARD__STATE__URL": "postgresql://u:hunter2@h/d",
         "LAKEWARD__SPARK__CONF": "{ a.password = 'hunter2' }",
@@ -318,7 +318,7 @@ def test_the_url_from_its_own_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [None, b"", b"\xff", b"mysql://h/d"])
 def test_a_url_file_that_holds_no_url(tmp_path: Path, content: bytes | None) -> None:
-    """Is told where it is named."""
+    """Is reported where it is named."""
     if content is not None:
         (tmp_path / "url").write_bytes(content)
     assert list(problems_of(read(tmp_path, "[state]\nurl_file = 'url'"))) == ["2:1"]

@@ -160,7 +160,7 @@ def test_a_lock_in_zookeeper(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("written", ["url = 'http://zk'", "base_path = 'locks/'", "lock_key = 'a/b'", "lock_key = ''"])
 def test_what_zookeeper_would_not_take(tmp_path: Path, written: str) -> None:
-    """It is told at its place."""
+    """It is reported at its place."""
     text = "locks.provider = 'zookeeper'\n[locks.zookeeper]\nurl = 'zk'\nbase_path = '/a'\n"
     key = written.partition(" ")[0]
     lines = [line for line in text.splitlines() if not line.startswith(f"{key} ")]
@@ -169,7 +169,7 @@ def test_what_zookeeper_would_not_take(tmp_path: Path, written: str) -> None:
 
 
 def test_what_defaults_break_is_shown_once(tmp_path: Path) -> None:
-    """It is not told again for each entry on top of them."""
+    """It is not reported again for each entry on top of them."""
     text = "[defaults]\nobjective = '5s'\n[[tables]]\nmatch = 'a'\n[[tables]]\npath = '/b'"
     assert list(problems_of(read(tmp_path, text))) == ["2:1"]
 
@@ -189,7 +189,7 @@ def test_a_named_table_is_checked_with_all_that_matches_it(tmp_path: Path) -> No
 
 
 def test_planner_settings_that_are_wrong_together(tmp_path: Path) -> None:
-    """A strategy and its regular expression are two keys; where they stand is told."""
+    """A strategy and its regular expression are two keys; where they stand is reported."""
     text = """\
         [defaults.planner]
         hoodie.compaction.strategy = "PartitionRegexBasedCompactionStrategy"

@@ -175,7 +175,7 @@ def test_where_the_lock_is_in_zookeeper_is_merged_key_by_key() -> None:
 
 
 def test_where_a_table_has_its_settings_from() -> None:
-    """The entry that counts is told for each key."""
+    """The entry that counts is reported for each key."""
     given = settings(
         locks={"expire": "5m"},
         defaults={"interval": "20s", "planner": {"planner.log_ratio": 1, "planner.publish": "split"}},

@@ -86,7 +86,7 @@ def check_readable(base: Path) -> None:
 
 
 def check_finished(base: Path) -> None:
-    """True in the end: one compaction, its one base file, and nothing of ours left over."""
+    """True in the end: one compaction, its one base file, and nothing of Lakeward's left over."""
     check_readable(base)
     compactions = [i for i in instants(base) if i.action == "commit" and i.state is State.COMPLETED][1:]
     assert len(compactions) == 1, compactions
@@ -97,7 +97,8 @@ def check_finished(base: Path) -> None:
 
 
 def check_log_compacted(base: Path) -> None:
-    """True in the end of a log compaction: one delta commit of it, its one log file, and nothing of ours left over."""
+    """True in the end of a log compaction: one delta commit of it, its one log file, and nothing of Lakeward's left
+    over."""
     check_readable(base)
     times = {i.time for i in instants(base) if i.action == "logcompaction"}
     assert len(times) == 1, times

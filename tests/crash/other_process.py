@@ -64,7 +64,7 @@ class OtherProcess:
     def end(self) -> str:
         """Wait for its end. Returns what it said."""
         self._process.join(DEADLINE_SECONDS)
-        assert self.exit_code is not None, "the other process did not come to its end"
+        assert self.exit_code is not None, "the other process did not end"
         return self._said.read_text() if self._said.exists() else ""
 
     def kill(self) -> None:
@@ -89,7 +89,7 @@ def process(
         if effect != "none":
             wait_until(lambda: child.exit_code is not None or child.is_stopped)
             expected = None if effect == "stop" else -signal.SIGKILL
-            assert child.exit_code == expected, f"it never came to {call}: {child.end()}"
+            assert child.exit_code == expected, f"it never reached {call}: {child.end()}"
         yield child
     finally:
         child.kill()

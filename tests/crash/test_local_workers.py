@@ -28,7 +28,7 @@ REPOSITORY = str(Path(__file__).parents[2])
 
 
 def check_rolled_back(base: Path) -> None:
-    """The plan stays, and nothing else of ours."""
+    """The plan stays, and nothing else of Lakeward's."""
     check_readable(base)
     assert pending_states(base) == {State.REQUESTED}
     assert [path for path in everything(base) if is_leftover(path)] == []
@@ -66,7 +66,7 @@ def test_an_attempt_stopped_while_a_worker_writes(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_command_killed_while_its_worker_writes(tmp_path: Path) -> None:
-    """Keeps 3 of engine/dispatch/local: the worker, whose parent can tell it nothing any more, ends itself; the next
+    """Keeps 3 of engine/dispatch/local: the worker, whose parent can send it nothing any more, ends itself; the next
     run rolls the attempt back and carries the plan out."""
     base, said = copy_golden("v9", tmp_path / "table"), tmp_path / "said"
     environment = os.environ | {"PYTHONPATH": REPOSITORY}

@@ -220,7 +220,7 @@ class Sleeper:
         self._thread = threading.Thread(target=live)
         self._thread.start()
         wait_until(lambda: self._asleep.is_set() or not self._thread.is_alive())
-        assert self._asleep.is_set(), "it never came to that step"
+        assert self._asleep.is_set(), "it never reached that step"
 
     def wake(self) -> None:
         """Let it go on to its end."""

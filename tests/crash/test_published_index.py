@@ -1,4 +1,4 @@
-"""A write and the index that it goes by, stopped at every call to the storage and to the index: at every moment
+"""A write and the index that it uses, stopped at every call to the storage and to the index: at every moment
 no key is missed and none is found where it is not."""
 
 from __future__ import annotations

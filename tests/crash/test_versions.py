@@ -55,7 +55,7 @@ FORMS = {
 
 
 def going_down(form: str, folder: Path) -> Case:
-    """The rows are there after each fault, and the next run comes to the end. Keeps 1 of
+    """The rows are there after each fault, and the next run ends. Keeps 1 of
     services/together/versions/run/version_step."""
     made = upgraded.Upgraded(folder)
     FORMS[form](made)

@@ -91,7 +91,7 @@ def releasing(action: str, folder: Path) -> Case:
 
 
 def restoring(planner_and_target: str, folder: Path) -> Case:
-    """At each moment the rows are those of one of the commits, no file is gone without a restore that names its
+    """At each moment the rows are those of a commit; no file is gone without a restore that names its
     instant, and the next run ends it. A compaction that came after the last commit changed no row, and neither does
     undoing it. Keeps 2 and 3 of services/together/restore/run/restore."""
     planner, name = planner_and_target.split("-to-")

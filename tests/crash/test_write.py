@@ -82,7 +82,7 @@ def with_deletes(rows: Sequence[WrittenRow], deleted: Collection[str] = ()) -> p
 
 
 def values_in(base: Path) -> dict[str, Any]:
-    """The column `v` by key; of native logs the second reader tells it."""
+    """The column `v` by key; of native logs the second reader gives it."""
     return judged_values(base) if has_native_logs(base) else values(read_rows(base))
 
 

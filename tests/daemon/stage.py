@@ -99,7 +99,7 @@ class Stage:
                 self.say(LeaseGained(name))
 
     def recovered(self, *names: str, **settings: object) -> None:
-        """Tables that are ours and whose recovery is done."""
+        """Tables that this daemon has the lease of and whose recovery is done."""
         self.add(*names, **settings)
         while any(self.view(name).state is TableState.RECOVERING for name in names):
             for name in names:

@@ -120,7 +120,7 @@ def test_a_spark_that_does_not_start_holds_no_job_up_that_can_do_without(monkeyp
 
 
 def test_jobs_of_all_tables_share_what_operations_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever one operation of theirs takes, and whatever the limit is now. Keeps of daemon/engines."""
+    """Whatever one of their operations takes, and whatever the limit is now. Keeps of daemon/engines."""
     monkeypatch.setattr(machine, "cores", lambda: 8)
     monkeypatch.setattr(machine, "memory_bytes", lambda: 6 * MEMORY)
     engines = engines_of(memory_limit=4 * MEMORY)

@@ -44,7 +44,7 @@ def as_before() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Holder:
-    """An object whose repr tells everything."""
+    """An object whose repr shows everything."""
 
     inside: str
 
@@ -198,7 +198,7 @@ def test_secrets_may_be_learned_later():
 
 
 def test_a_secret_too_short_to_be_one_hides_nothing():
-    """Hiding every `a` would tell more than it hides."""
+    """Hiding every `a` would show more than it hides."""
     assert Redactor(["a", ""]).text("banana") == "banana"
 
 

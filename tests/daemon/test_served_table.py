@@ -56,7 +56,7 @@ def test_the_schedule_is_what_the_settings_say(tmp_path: Path) -> None:
 
 
 def test_the_objective_is_kept_where_a_full_compaction_may_be(tmp_path: Path) -> None:
-    """A day, unless it is told otherwise or none; a table that only has LOGs, or no compaction, has none either."""
+    """A day, unless it is asked otherwise or none; a table that only has LOGs, or no compaction, has none either."""
 
     def objective(line: str) -> float | None:
         given = settings(tmp_path, f'[locks]\nwriters = "share"\n[defaults]\n{line}\n')

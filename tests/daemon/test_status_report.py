@@ -85,7 +85,7 @@ def test_a_detail_is_what_the_store_and_the_last_scan_know(store: Store) -> None
         "orders", [ObservedPlan("20270115", "compaction", "requested", requested_at=NOW - 30)]
     )
     store.controls.park(ParkedRecord("orders", GROUP, "parked", "rows differ", 0, NOW - 10, NOW + 10))
-    store.controls.park(ParkedRecord("others", GROUP, "parked", "not ours", 0, NOW - 10, NOW + 10))
+    store.controls.park(ParkedRecord("others", GROUP, "parked", "another one", 0, NOW - 10, NOW + 10))
     store.controls.add(
         ControlRecord(ControlKind.PAUSE, TargetKind.GROUP, "default", "inventory", "anna", NOW - 1, until=NOW + 60)
     )
@@ -177,7 +177,9 @@ def test_the_holds_of_a_table_that_another_daemon_services(store: Store) -> None
     """This one knows them from the store alone."""
     store.controls.park(ParkedRecord("orders", None, "parked", "five failures", 5, NOW - 10, NOW + 10))
     store.controls.add(ControlRecord(ControlKind.PAUSE, TargetKind.TABLE, "orders", "inventory", "anna", NOW - 1))
-    waiting = synthetic.table("orders", TableState.WAITING, outlook={"holds": (Hold(TableState.WAITING, "Not ours."),)})
+    waiting = synthetic.table(
+        "orders", TableState.WAITING, outlook={"holds": (Hold(TableState.WAITING, "Not leased."),)}
+    )
 
     found = table_detail(waiting, None, store, at=NOW).holds
 

@@ -41,7 +41,7 @@ def test_one_process_compacts_one_table_after_the_other(tmp_path: Path) -> None:
 
 
 def test_the_merge_ends_with_the_last_new_base_file(tmp_path: Path) -> None:
-    """The times of files tell: from the plan's start to base files of its own instant."""
+    """The times of files show it: from the plan's start to base files of its own instant."""
     times = {".hoodie/timeline/2.compaction.inflight": 100.0, "p/a_0_1.parquet": 120, "p/a_0_2.parquet": 103}
     times |= {"q/b_0_2.parquet": 104.5, ".hoodie/timeline/2_3.commit": 130}
     for name, seconds in times.items():

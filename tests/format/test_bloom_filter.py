@@ -232,7 +232,7 @@ def test_when_a_filter_still_serves(expected: int, held: int, keys: int, more: i
 
 
 def test_a_filter_that_is_larger_than_asked_does_not_serve():
-    """A new filter is made where filters are told to be smaller from now on."""
+    """A new filter is made where filters are to be smaller from now on."""
     bloom = BloomFilter(1000)
     bloom.add(pa.array(keys_of(1000)))
 

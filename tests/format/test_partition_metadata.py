@@ -41,7 +41,7 @@ def test_names_of_either_form_are_known(name: str, known: bool) -> None:
 
 @pytest.mark.parametrize(("version", "time"), [("v6", "20261121043712577"), ("v9", "20261121043703223")])
 def test_hudis_own_is_read(version: str, time: str) -> None:
-    """The text form tells who made the partition and how deep it lies."""
+    """The text form says who made the partition and how deep it lies."""
     path = GOLDEN / version / "table/p/.hoodie_partition_metadata"
     assert read_partition_metadata(path.read_bytes(), file=path.name) == PartitionMetadata(time, 1)
 

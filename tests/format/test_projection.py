@@ -183,7 +183,7 @@ FLOATS = {
 
 @pytest.mark.parametrize("texts", FLOATS.values(), ids=FLOATS)
 def test_floats_of_which_releases_of_java_make_other_doubles(texts: tuple[float, float]):
-    """Hudi uses the digits that Java writes, so what its readers show hangs on theirs: these are refused."""
+    """Hudi uses the digits that Java writes, so what its readers show depends on them: these are refused."""
     older, newer = (np.float32(text) for text in texts)
     assert older == newer and texts[0] != texts[1]
     with pytest.raises(Unsupported, match="different digits"):

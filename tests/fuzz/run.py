@@ -33,8 +33,8 @@ def compiled_modules() -> list[str]:
 
 
 def main() -> None:
-    # libFuzzer goes by the peak of the process, which a program inherits from what started it: a pytest process of more
-    # than a gigabyte would end each target at once. A child that is forked begins its own count.
+    # libFuzzer looks at the peak of the process, which a program inherits from what started it: a pytest process of
+    # more than a gigabyte would end each target at once. A child that is forked begins its own count.
     if child := os.fork():
         sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     parser = argparse.ArgumentParser()

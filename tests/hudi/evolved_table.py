@@ -164,7 +164,7 @@ def _row(key: int, part: str, ts: int, *, is_new: bool = False) -> dict[str, Any
 
 NOT_IN_1_0 = frozenset({"local", "bytes_string", "float_double", "doubles"})
 """Columns that 1.0.2 writes as plain numbers, of which its compaction makes `java.nio.HeapByteBuffer[...]`, and whose
-floats it widens to the nearest double in some places, where 1.2.0 always goes by their digits."""
+floats it widens to the nearest double in some places, where 1.2.0 always uses their digits."""
 NOT_INDEXED = frozenset({"day_string", "bytes_string", "string_bytes"})
 """Columns whose statistics 1.2.0 fails to join: "Unable to convert string: class java.time.LocalDate" and the like."""
 

@@ -2,7 +2,7 @@
 
     python -m tests.hudi.golden_kinds FOLDER SCRATCH
 
-`table.tar.xz` of each is the table, without Hadoop's checksum files; `expected.json` has what snapshot queries gave,
+each has the table as `table.tar.xz`, without Hadoop's checksum files; `expected.json` has what snapshot queries gave,
 without the file's name.
 
     keyless     `hoodie.populate.meta.fields=false`: a base file of Spark's row writer, an update, a late one, a new key

@@ -18,7 +18,7 @@ from tests.hudi.metadata_table import write_table_with_metadata
 from tests.hudi.spark import HudiMissing, start_spark
 
 HBASE_VERSION = "1.0.2"
-"""The newest release whose files are HBase's unless it is told otherwise."""
+"""The newest release whose files are HBase's unless it is asked otherwise."""
 
 MISSING = 3
 """Exit code: the bundle cannot be had."""

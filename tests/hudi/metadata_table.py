@@ -1,5 +1,5 @@
 """A small Hudi table with every partition of the metadata table that its release has, base files and logs in each; and
-what one commit wrote into a metadata table, ours or Hudi's, so that ours can be held against Hudi's.
+what one commit wrote into a metadata table, Lakeward's or Hudi's, so that the former can be held against Hudi's.
 
 Touches: one table folder, through Spark; reads metadata tables.
 """

@@ -1,4 +1,4 @@
-"""What a Hudi table must hold: a dict of rows, told the same writes.
+"""What a Hudi table must hold: a dict of rows, given the same writes.
 
 It knows the rules of the two merge modes and nothing of files, so it cannot share a mistake with a reader. One thing
 about files it does have to know: Hudi folds the logs of a slice among themselves first and the result onto the base

@@ -31,7 +31,7 @@ from lakeward.services.clean.run.cleaner import PLACE as RESERVE
 META_COLUMNS = ("_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", "_hoodie_partition_path")
 FILE_NAME_COLUMN = "_hoodie_file_name"
 
-# Spark's JSON leaves nulls out and cuts times to milliseconds unless told otherwise.
+# Spark's JSON leaves nulls out and cuts times to milliseconds unless asked otherwise.
 AS_JSON = {
     "ignoreNullFields": "false",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
@@ -153,7 +153,7 @@ class HudiTable:
             os.utime(file, None if to is None else (to, to))
 
     def cut_head_of_properties(self) -> None:
-        """The comments, which tell when the properties were saved, and in which time zone."""
+        """The comments, which say when the properties were saved, and in which time zone."""
         properties = self.path / ".hoodie" / "hoodie.properties"
         lines = properties.read_bytes().splitlines(keepends=True)
         properties.write_bytes(b"".join(line for line in lines if not line.startswith(b"#")))

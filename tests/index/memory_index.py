@@ -12,7 +12,7 @@ from lakeward.index.location import LOCATIONS
 from lakeward.storage.storage import Storage
 
 CompletionTimes = Callable[[Collection[str]], Mapping[str, str]]
-"""Tells which of these instants are completed on the table's timelines, and when."""
+"""Says which of these instants are completed on the table's timelines, and when."""
 Rows = Sequence[tuple[str, str | None, str | None]]
 
 

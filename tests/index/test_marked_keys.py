@@ -45,7 +45,7 @@ def shown(
     ],
 )
 def test_what_marks_come_to(marks, comes_to):
-    """A key that moved is where it came to; one that stays is told of where it went from another file group, too."""
+    """A key that moved is where it arrived; one that stays is given with where it went from another file group, too."""
     assert shown([("k", *each) for each in marks]) == [("k", *each) for each in comes_to]
 
 

@@ -109,7 +109,7 @@ def test_a_lookup_says_that_it_cannot(base):
 
 
 def test_version_6_is_refused(tmp_path):
-    """Its timeline does not tell in which order commits completed."""
+    """Its timeline does not say in which order commits completed."""
     base = copy_golden("v6", tmp_path / "t")
 
     with pytest.raises(Refused, match="version 6"):

@@ -84,7 +84,7 @@ def test_the_shadow_takes_the_place(base: str, tee: Tee) -> None:
 
 def test_two_at_once(base: str, tee: Tee) -> None:
     """Keeps 1, 2 and 3 of protocol/index/choices: of two that choose at once one does, and choices are never taken
-    back; of two that compare the word of one counts; what was compared of a choice that holds no more counts for
+    back; of two that compare, one counts; what was compared of a choice that holds no more counts for
     nothing."""
     choice = Tee(primary=IndexType.METADATA, shadow=IndexType.RECORD)
     held = publish_choice(STORAGE, base, tee, choice)

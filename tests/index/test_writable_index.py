@@ -119,7 +119,7 @@ def test_latest_commit_wins(index, timelines):
 
 
 def test_tombstone(index):
-    """A key that a commit took away is nowhere; it may be told without a partition."""
+    """A key that a commit took away is nowhere; it may be given without a partition."""
     put(index, "1", a=G, b=G, c=G)
     index.update("2", changes([("a", "p", None), ("c", None, None)]), completed="2")
 

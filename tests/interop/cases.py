@@ -151,7 +151,7 @@ _BY_COLUMN = {"soft", "marked"}
 _BEFORE_9 = {"8", "6"}
 _CAPTURED = {*CHANGES} - {"no"}
 NEVER: Mapping[str, Mapping[str, set[str]]] = {
-    "Hudi forgets a key even when the delete comes too late, and the key comes to lie in two groups": {
+    "Hudi forgets a key even when the delete comes too late, and the key lies in two groups": {
         "index": {"MEMORY"},
         "deletes": _BY_COLUMN,
         "ordering": _BY_VALUE,

@@ -1,6 +1,6 @@
 """The HFiles that go between us and Hudi: what is in them, and how they are written.
 
-Touches: the files it is told to write.
+Touches: the files it is asked to write.
 """
 
 from __future__ import annotations

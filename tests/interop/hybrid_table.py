@@ -1,6 +1,6 @@
 """A table with every partition of the metadata table, and a hybrid plan of Lakeward on it (`planner.publish=hybrid`).
 
-Hudi wrote it and a model was told the same; we log-compacted it twice, then planned FULL and LOG in one plan, and Hudi
+Hudi wrote it and a model was given the same; we log-compacted it twice, then planned FULL and LOG in one plan, and Hudi
 committed another write after the plan.
 
 Touches: one table folder, through Spark and through `lakeward`.

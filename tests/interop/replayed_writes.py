@@ -1,11 +1,13 @@
-"""Writes of Hudi's, told again by us: its files and its commits, and of each the metadata table's part by our writer.
+"""Writes of Hudi's, made again by Lakeward: its files and its commits, and of each the metadata table's part by our
+writer.
 
-    theirs   Hudi writes: insert, upsert, delete, …; a copy of the table is kept after each
-    ours     the table after the first write, and then for each further one: its files and its pending instant, our
+    hudis    Hudi writes: insert, upsert, delete, …; a copy of the table is kept after each
+    own      the table after the first write, and then for each further one: its files and its pending instant, our
              delta commit in the metadata table, its completed instant
 
 So both tables have the same files under the same instants, and what the two say of them in the metadata table can be
-compared to the last name. Ours is at the end a table of which all that is in the metadata table since birth is ours.
+compared to the last name. In the end all that is in the metadata table of `own` since birth is
+Lakeward's.
 
 Touches: two table folders, one through Spark.
 """
@@ -85,7 +87,7 @@ def completed_file(table: Path, folder: Path, instant: str) -> Path:
 
 
 def replay(own: Path, hudis: Path, instant: str) -> None:
-    """Ours goes one write further: to what `hudis` is.
+    """Lakeward's table goes one write further: to what `hudis` is.
 
     Args:
         hudis: the table after that write.

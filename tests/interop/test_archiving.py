@@ -141,7 +141,7 @@ def by_us(table: HudiTable, *words: str) -> dict[str, Any]:
 
 
 def in_archive(spark: SparkSession, table: HudiTable) -> list[tuple[str, str]]:
-    """The completed commits in the archive, as Hudi tells them."""
+    """The completed commits in the archive, as Hudi lists them."""
     spark.sql(f"CREATE TABLE archived USING hudi LOCATION '{table.path}'")
     try:
         shown = spark.sql(
@@ -201,8 +201,8 @@ def test_levels_as_with_hudi(table: HudiTable, spark: SparkSession, tmp_path: Pa
 @pytest.mark.wide
 @pytest.mark.timeout(1800)
 def test_beside_a_writer_that_archives(table: HudiTable, spark: SparkSession) -> None:
-    """A Hudi writer archives with every other of its commits, and ours archives without a pause, the lock shared: each
-    instant is on the timeline or once in the archive, and Hudi reads all of it."""
+    """A Hudi writer archives with every other of its commits, and Lakeward archives without a pause, the lock shared:
+    each instant is on the timeline or once in the archive, and Hudi reads all of it."""
     failed: list[BaseException] = []
 
     def write_all() -> None:

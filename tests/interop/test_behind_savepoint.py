@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.wide]
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_the_timeline_starts_with_the_savepoint(spark: SparkSession, tmp_path: Path, table_type: str) -> None:
-    """Before it whatever has a file counts as archived, for Hudi's readers as for ours; after it nothing does."""
+    """Before it whatever has a file counts as archived, for Hudi's readers as for Lakeward's; after it nothing does."""
     shape = TableShape(options={"hoodie.datasource.write.table.type": table_type})
     table = HudiTable(spark, tmp_path / "table", shape)
     table.write(spark.sql("SELECT 'a' AS id, 1L AS ts"), "insert")

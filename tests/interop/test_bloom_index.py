@@ -1,4 +1,4 @@
-"""Hudi's bloom index on files of Lakeward, and ours beside Hudi's on files of Hudi's."""
+"""Hudi's bloom index on files of Lakeward, and Lakeward's beside Hudi's on files of Hudi's."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ def test_hudi_finds_keys_by_filters_of_more_than_a_megabyte(spark: SparkSession,
     assert len(pq.read_metadata(base).metadata[b"org.apache.hudi.bloomfilter"]) > 2_000_000
     for turn, by_metadata in enumerate(("false", "true")):
         options = {"hoodie.index.type": "BLOOM", "hoodie.bloom.index.use.metadata": by_metadata, **METADATA}
-        came = [(f"k{n:07}", 2 + turn, "p", f"theirs {turn}") for n in (0, 7, MANY - 1)] + [(f"new{turn}", 2, "p", "n")]
+        came = [(f"k{n:07}", 2 + turn, "p", f"hudi {turn}") for n in (0, 7, MANY - 1)] + [(f"new{turn}", 2, "p", "n")]
         frame = spark.createDataFrame(came, "id string, ts bigint, part string, v string")
         table.write(frame, "upsert", **{"hoodie.datasource.write.table.type": "COPY_ON_WRITE", **options})
         read = spark.read.format("hudi").load(str(table.path))
         assert read.count() == MANY + 1 + turn
-        assert read.where(f"v = 'theirs {turn}'").count() == 3
+        assert read.where(f"v = 'hudi {turn}'").count() == 3
         if (
             by_metadata == "false"
-        ):  # Hudi has written the file again, with its own filter: ours again, for the next turn
+        ):  # Hudi has written the file again, with its own filter: Lakeward's again, for the next turn
             again = tmp_path / "again.parquet"
             pq.write_table(pa.table({"id": ["k0000009"], "ts": [9], "part": ["p"], "v": ["own"]}), again)
             assert command("write", str(table.path), "--input", str(again), "--writers", "stopped")[0] == 0
@@ -72,7 +72,7 @@ def test_hudi_finds_long_keys_by_ranges_that_it_joins(
 ) -> None:
     """Two row groups, one with a key and a value of more than 4 KiB: Hudi builds `column_stats` again from the footer.
     Then its queries skip no file that has the row, its bloom index finds every key by the metadata table, and so does
-    ours."""
+    Lakeward's."""
     monkeypatch.setattr(base_file, "ROW_GROUP_ROWS", 4)
     table = HudiTable(spark, tmp_path / "t", TableShape(partition_fields="part"))
     rows = tmp_path / "rows.parquet"
@@ -116,8 +116,8 @@ def test_answers_are_those_of_hudis_tagging(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Hudi writes files with keys in the order of Java's strings and others, and keys that two partitions have; asked
-    for the same keys, half of them in no file, its BLOOM and its GLOBAL_BLOOM say what ours says: by footers, by the
-    metadata table, and by the cache. What each takes is printed."""
+    for the same keys, half of them in no file, its BLOOM and its GLOBAL_BLOOM say what Lakeward's says: by footers, by
+    the metadata table, and by the cache. What each takes is printed."""
     chance = random.Random(19)
     table = HudiTable(spark, tmp_path / "t", TableShape(partition_fields="part", index="BLOOM"))
     keys = sorted({"".join(chance.choices(LETTERS, k=chance.randrange(1, 9))) for _ in range(900)})
@@ -156,12 +156,12 @@ def test_answers_are_those_of_hudis_tagging(
         seconds, hudis = tagging.tag(table.path, by_index)
         shown.append(f"Hudi's {kind}: {seconds:.2f} s")
         assert 0 < len(hudis) < len(asked)
-        assert own(asked, f"ours as {kind} by the metadata table", is_global=is_global) == hudis
+        assert own(asked, f"own as {kind} by the metadata table", is_global=is_global) == hudis
         rebuild_filter_cache(storage, snapshot, on_file=lambda done, of: None)
-        assert own(asked, f"ours as {kind} by the cache", is_global=is_global) == hudis
+        assert own(asked, f"own as {kind} by the cache", is_global=is_global) == hudis
         drop_filter_cache(storage, str(table.path))
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(MetadataFilters, "of", lambda *given, **options: None)
-            assert own(asked, f"ours as {kind} by footers", is_global=is_global) == hudis
+            assert own(asked, f"own as {kind} by footers", is_global=is_global) == hudis
     with capsys.disabled():
         print("", *shown, sep="\n")

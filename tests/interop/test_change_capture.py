@@ -168,7 +168,7 @@ def test_changes_are_those_of_hudis_writes(
     spark: SparkSession, tmp_path: Path, table_type: str, index: str, mode: str
 ) -> None:
     """One table that Hudi writes to and a copy that we write to: Hudi's reader finds the same changes in each commit,
-    rows that lose, go and come among them. Of an insert into a small file it finds ours, and fails at its own."""
+    rows that lose, go and come among them. Of an insert into a small file it finds Lakeward's, and fails at its own."""
     options = {
         "hoodie.metadata.enable": "true",
         "hoodie.table.cdc.enabled": "true",

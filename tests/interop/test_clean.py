@@ -89,8 +89,8 @@ def verify(table: HudiTable) -> None:
 
 
 def test_what_explain_says_is_what_hudis_clean_does(spark: SparkSession, compacted_twice: Path, tmp_path: Path) -> None:
-    """The files that explain calls dead are those that Hudi's clean deletes, and no others; after it each is told to be
-    gone by that clean, and each that is left is as it was."""
+    """The files that explain calls dead are those that Hudi's clean deletes, and no others; after it each is reported
+    to be deleted by that clean, and each that is left is as it was."""
     table = copy(compacted_twice, spark, tmp_path / "t")
     config = tmp_path / "lakeward.toml"
     config.write_text('[defaults.clean]\npolicy = "commits"\nretain = 1\nreader_window = "0s"\n')

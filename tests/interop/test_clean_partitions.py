@@ -55,8 +55,8 @@ def read(table: HudiTable) -> Rows:
 
 
 def test_it_reads_the_same_and_takes_rows_again(spark: SparkSession, made: HudiTable, tmp_path: Path) -> None:
-    """The same files go; ours has an empty folder and an entry without files more. After Hudi's next write into the
-    partition both tables have the same rows and partitions."""
+    """The same files go; Lakeward's has an empty folder and an entry without files more. After Hudi's next write into
+    the partition both tables have the same rows and partitions."""
     hudis, own = (made.copy_to(tmp_path / name) for name in ("hudis", "own"))
     hudi_cleans(spark, hudis, CleanPolicy(retain=1))
     clean(own)

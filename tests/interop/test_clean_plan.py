@@ -278,7 +278,8 @@ def test_hudi_deletes_what_we_would(
 
 
 def age(table: HudiTable, instants: int, hours: int) -> None:
-    """The oldest completed instants happened earlier by so many hours: all that bears their times is told so."""
+    """The oldest completed instants happened earlier by so many hours: all that bears their times is changed
+    accordingly."""
     times = [time for pair in sorted(table.completed_instants())[:instants] for time in pair]
     earlier = {time.encode(): _earlier(time, hours).encode() for time in times}
     for path in sorted(table.path.rglob("*")):

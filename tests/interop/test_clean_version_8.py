@@ -1,4 +1,4 @@
-"""Cleans of tables of version 8: ours and those of Hudi 1.0.2, which wrote them, and what it makes of an undo.
+"""Cleans of tables of version 8: Lakeward's and those of Hudi 1.0.2, which wrote them, and what it makes of an undo.
 
 With statistics in their metadata table none of Lakeward is made (`services/clean/run/cleaner.py`), so here they have
 none.

@@ -62,7 +62,7 @@ def native(spark: SparkSession) -> Any:
 def test_hudi_scans_and_seeks_every_key_of_lakeward(native: Any, tmp_path: Path, name: str):
     """Hudi 1.2.0's own reader finds every entry that we wrote by a scan and by its key, and none that we did not."""
     entries, codec, block_bytes = OWN[name]
-    hfile = tmp_path / "ours.hfile"
+    hfile = tmp_path / "own.hfile"
     write_own(hfile, entries, codec, block_bytes)
 
     counted = native.scan(str(hfile), str(tmp_path / "scanned"))
@@ -93,7 +93,7 @@ def test_hudi_scans_and_seeks_every_key_of_lakeward(native: Any, tmp_path: Path,
 def test_we_read_what_hudi_writes(native: Any, tmp_path: Path, name: str, block_bytes: int, codec: str):
     """Every entry of a file by Hudi 1.2.0's writer, also those that its own reader drops from the ends of blocks."""
     entries, _, _ = OWN[name]
-    hfile = tmp_path / "theirs.hfile"
+    hfile = tmp_path / "hudis.hfile"
 
     native.write(write_entries(tmp_path / "entries", entries), str(hfile), block_bytes, codec)
 

@@ -50,9 +50,9 @@ def test_history(planned: Reported, twin: Reported, tmp_path: Path) -> None:
 
 @pytest.mark.wide
 def test_changes(planned: Reported, twin: Reported) -> None:
-    """Change data capture that is switched on after a hybrid commit tells the same changes as in a table without one,
+    """Change data capture that is switched on after a hybrid commit gives the same changes as in a table without one,
     also over the commit: Hudi takes what was there before each change from the slices. (We compact nothing while it is
-    on, see docs/reference/compatibility.md; and what was written before it was on, Hudi can tell in neither table.)"""
+    on, see docs/reference/compatibility.md; and what was written before it was on, Hudi can give in neither table.)"""
     carry_out(planned)
     since = twin.table.completed_instants()[-1][1]
     found = []
@@ -96,8 +96,8 @@ def test_windows_that_end_with_a_log(spark: SparkSession, twin: Reported, tmp_pa
     """An incremental query that ends with a LOG misses late rows by event time, in either form and where Hudi
     log-compacted, also those of a write between plan and commit: Hudi merges what is in the blocks of the window's
     instants, and drops rows of other commits afterwards. Hudi's own LOG makes all its rows new ones, so that it shows
-    the winners again; ours leaves them their commits. Told to leave compactions out, the query misses nothing in the
-    hybrid form."""
+    the winners again; Lakeward's leaves them their commits. Asked to leave compactions out, the query misses nothing in
+    the hybrid form."""
     without, hudis, hybrid, split = (twin.copy_to(tmp_path / name) for name in ("none", "hudi", "hybrid", "split"))
     hudis.instant = schedule_log_compaction(spark, hudis.table)
     hybrid.leave_planned("--type", "log", "--set", "planner.publish=hybrid")

@@ -56,7 +56,7 @@ STORIES = {
 @pytest.mark.parametrize("story", STORIES)
 def test_hudi_reads_the_same_before_and_after(spark: SparkSession, tmp_path: Path, story: str):
     """Rows that a column marks as deleted, as the payload class would have it, by writers that set it and by such that
-    go by the table's properties."""
+    follow the table's properties."""
     shape, columns, first, second, third, fourth, expected = STORIES[story]
     table = HudiTable(spark, tmp_path / "table", shape)
     bare = table.reshaped(options={})

@@ -73,7 +73,7 @@ def write_in_fresh_jvm(path: Path, number: int, scratch: Path) -> None:
 
 @contextmanager
 def daemon(folder: Path, table: Path) -> Iterator[None]:
-    """`lakeward run` beside the writers; it ends well when it is told to."""
+    """`lakeward run` beside the writers; it ends well when it is asked to."""
     (folder / "lakeward.toml").write_text(CONFIG.format(folder=folder, table=table))
     with (folder / "daemon.log").open("wb") as log:
         process = subprocess.Popen(
@@ -92,7 +92,7 @@ def daemon(folder: Path, table: Path) -> Iterator[None]:
 @pytest.mark.timeout(7200)
 def test_no_writer_has_to_compact_the_metadata_table(spark: SparkSession, tmp_path: Path):
     """Thirty batches, one JVM each, none fails: fifteen with the command after each, and fifteen with the daemon
-    beside them. Every compaction of the metadata table is ours, in time; the rows are all there."""
+    beside them. Every compaction of the metadata table is Lakeward's, in time; the rows are all there."""
     table, first = HudiTable(spark, tmp_path / "table", SHAPE), WRITES // 2
     for number in range(first):
         write_in_fresh_jvm(table.path, number, tmp_path / "jvm")
@@ -134,7 +134,7 @@ def test_a_writer_in_a_fresh_jvm_does_not_fail_after_us(full: HudiTable, tmp_pat
 
 
 def test_without_us_it_fails(full: HudiTable, tmp_path: Path):
-    """Which is Hudi's and not ours; once this no longer holds, decision 0018 is to be thought over."""
+    """Which is Hudi's and not Lakeward's; once this no longer holds, decision 0018 is to be thought over."""
     table = full.copy_to(tmp_path / "table")
     with pytest.raises(AssertionError, match="streaming commit to metadata"):
         write_in_fresh_jvm(table.path, 7, tmp_path / "jvm")

@@ -36,8 +36,8 @@ def completed(timeline: Path) -> int:
 
 
 def test_writers_that_do_nothing_for_their_table(spark: SparkSession, tmp_path: Path) -> None:
-    """Its timeline and its files are ours to bound; the metadata table's own timeline each Hudi write archives, as far
-    as the table's lets it, whatever is switched off."""
+    """Its timeline and its files are for Lakeward to bound; the metadata table's own timeline each Hudi write archives,
+    as far as the table's lets it, whatever is switched off."""
     table = HudiTable(spark, tmp_path / "table", TableShape(partition_fields="part", options=OFF))
     metadata = table.path / ".hoodie" / "metadata"
     instants, files, of_metadata = [], [], []
@@ -58,12 +58,12 @@ def test_writers_that_do_nothing_for_their_table(spark: SparkSession, tmp_path: 
     assert max(own for own, _ in instants) <= 25, instants
     assert max(hudis for _, hudis in instants) <= 50, instants
     half = len(files) // 2
-    # Hudi's writers keep too few commits to clean any of them, and ours counts what they archived.
+    # Hudi's writers keep too few commits to clean any of them, and Lakeward's clean counts what they archived.
     assert max(of_metadata[half:]) <= max(of_metadata[:half]) + 4, of_metadata
     assert max(files[half:]) <= max(files[:half]) + 4, files
     assert len(table.snapshot()) == 6
     assert_verified(table)
-    # It reads through the metadata table, and begins its own clean where ours ended.
+    # It reads through the metadata table, and begins its own clean where Lakeward's ended.
     assert len(table.snapshot(**{"hoodie.metadata.enable": "true"})) == 6
     rows = "SELECT 'k0' AS id, 'p0' AS part, 99L AS ts, 'last' AS v"
     table.write(

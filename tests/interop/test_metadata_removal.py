@@ -54,7 +54,7 @@ def values(table: HudiTable, **options: str) -> dict[str, str]:
 
 LATE_DELETES = frozenset(f"k{number}" for number in range(5))
 """Their deletes came with an older event time than the rows, so the rows are still there; Hudi's record index forgets
-such keys all the same (its issue 12984), which `verify` rightly tells when it draws one of them."""
+such keys all the same (its issue 12984), which `verify` rightly reports when it draws one of them."""
 
 
 def check(table: HudiTable, expected: dict[str, str]) -> None:

@@ -249,7 +249,8 @@ def test_hudi_ends_a_clean_that_we_died_over(
 def test_hudi_cleans_where_we_stopped(
     spark: SparkSession, twins: Twins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """It asks the last clean, which is ours, from where on something can be deleted, and deletes what is old since."""
+    """It asks the last clean, which is Lakeward's, from where on something can be deleted, and deletes what is old
+    since."""
     monkeypatch.setattr("lakeward.services.metadata.plan.dead_slices.RETAINED_COMMITS", 1)
     table = twins.by_us.copy_to(tmp_path / "table")
     assert clean_metadata(table.path, LocalStorage()) is not None

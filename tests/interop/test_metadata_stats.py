@@ -1,7 +1,7 @@
 """Statistics for the metadata table: what we make of a file is what Hudi made of it, field by field.
 
-Of three columns it is not, since Hudi leaves values out of their ranges and queries then skip them: there ours hold
-every value of the file, and Hudi's do not.
+Of three columns it is not, since Hudi leaves values out of their ranges and queries then skip them: there Lakeward's
+hold every value of the file, and Hudi's do not.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def test_bloom_filter_of_a_base_file(served: Served):
 
 def test_column_statistics_of_our_base_file(spark: SparkSession, served: Served, tmp_path: Path):
     """Hudi's own code says the same of a file that we wrote, but for the three columns."""
-    source, own = base_files(served)[1], tmp_path / "ours.parquet"
+    source, own = base_files(served)[1], tmp_path / "own.parquet"
     schema = table_schema(served.schema)
     with source.open("rb") as file, own.open("wb") as sink:
         writer = BaseFileWriter(sink, schema, file_name=own.name)
@@ -207,8 +207,8 @@ def test_where_we_know_better(served: Served):
 def test_column_statistics_of_a_log_file(served: Served):
     """We say of the rows that a log compaction leaves what Hudi says of its own.
 
-    But for the commit time: Hudi's log compaction gives its rows the time of its own instant, ours keeps theirs. And
-    Hudi keeps a text of 5,000 characters whole where we cut it.
+    But for the commit time: Hudi's log compaction gives its rows the time of its own instant, Lakeward's keeps what
+    they have. And Hudi keeps a text of 5,000 characters whole where we cut it.
     """
     hudis = served.column_stats(served.instants["log"])
     own = {

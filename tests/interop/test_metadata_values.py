@@ -247,7 +247,7 @@ def stats_of(table: Table) -> list[StatsRecord]:
 
 
 def test_types_of_values(table: Table, older_table: Table):
-    """A value has the type of its column in version 2, and its wrapper in version 1, both as we tell them from its Avro
+    """A value has the type of its column in version 2, and its wrapper in version 1, both as we take them from its Avro
     type."""
     for of_table, version in ((table, StatsVersion.V2), (older_table, StatsVersion.V1)):
         seen = set()

@@ -137,7 +137,7 @@ def test_hudi_goes_on(spark: SparkSession, twins: Twins, tmp_path: Path):
 
 @pytest.mark.wide
 def test_bloom_filters_of_the_kind_that_writers_are_set_to(spark: SparkSession, tmp_path: Path):
-    """Hudi's writers call every filter so that they build again, also ours, and find their keys by it."""
+    """Hudi's writers call every filter so that they build again, also Lakeward's, and find their keys by it."""
     kind = {"hoodie.bloom.index.filter.type": "SIMPLE"}
     table = HudiTable(spark, tmp_path / "table", replace(SHAPE, options=OPTIONS | kind, index="BLOOM"))
     table.write(some_rows(spark, range(300), "a"), "insert")

@@ -1,7 +1,7 @@
 """Rows that come for other partitions: Hudi and Lakeward write the same to two copies of a table, and get the same.
 
 Tables that are merged on read or copied on write, each global index, and each answer to whether rows move; and Hudi
-goes on with its own index where ours wrote.
+goes on with its own index where Lakeward wrote.
 """
 
 from __future__ import annotations

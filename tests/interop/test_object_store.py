@@ -28,7 +28,7 @@ MODELS = "org.apache.hudi.client.transaction.lock.models"
 
 
 def test_the_lock_is_read_by_both(spark: SparkSession) -> None:
-    """Hudi's own class reads ours, with all that it does not know; we read what it writes."""
+    """Hudi's own class reads Lakeward's, with all that it does not know; we read what it writes."""
     jvm: Any = spark._jvm
     lock_file = getattr(jvm, f"{MODELS}.StorageLockFile")
     for expired in (True, False):

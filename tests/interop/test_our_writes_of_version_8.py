@@ -1,5 +1,5 @@
 """Tables of version 8 that Lakeward and two releases of Hudi write by turns: 1.0.2, which knows no later version, and
-1.2.0, which is told not to upgrade the table. Wide: fourteen tables of thirty writes each; CI has a short turn in
+1.2.0, which is asked not to upgrade the table. Wide: fourteen tables of thirty writes each; CI has a short turn in
 `test_version_8.py`."""
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def test_hudi_ends_an_undo_that_we_died_over(spark: SparkSession, made: HudiTabl
         undo_clean(serviced_table(str(table.path), storage, ScriptedProcesses()), cleaned.instant)
     assert values(table) == {"v3"}
     write(spark, table, 4, **{"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": "100"})
-    assert len(completed_cleans(table.path)) == 2, "Hudi ended ours, and planned none of its own"
+    assert len(completed_cleans(table.path)) == 2, "Hudi ended Lakeward's, and planned none of its own"
     assert values(table) == {"v4"}
 
     undo(table, cleaned.instant)
@@ -198,8 +198,8 @@ def _second_commit(table: HudiTable) -> str:
 
 @pytest.mark.turns
 def test_what_a_rollback_of_hudis_left_is_an_orphan_file(spark: SparkSession, made: HudiTable, tmp_path: Path) -> None:
-    """The markers of a failed write are gone, so Hudi's rollback deletes none of its files: they are proved by it, go
-    by the second look, and Hudi reads and writes on. Files of a write that is pending stay."""
+    """The markers of a failed write are gone, so Hudi's rollback deletes none of its files: it proves them, the
+    second look removes them, and Hudi reads and writes on. Files of a write that is pending stay."""
     table = made.copy_to(tmp_path / "table")
     instant = fail_last_write(table.path)
     left = {path for path in data_files(table.path) if f"_{instant}" in path}

@@ -1,4 +1,4 @@
-"""A record key in several rows of one base file, as `insert` leaves it: Hudi and Lakeward come to the same rows.
+"""A record key in several rows of one base file, as `insert` leaves it: Hudi and Lakeward give the same rows.
 
 Hudi's readers merge by the places that logs name in the base file, which its simple index leaves there: each row of the
 key meets the records that name it. Logs without places, and merges of copy-on-write, meet the first one alone.

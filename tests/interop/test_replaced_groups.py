@@ -79,7 +79,7 @@ def new_files(table: HudiTable, before: HudiTable) -> set[str]:
 @pytest.mark.turns
 def test_the_plan_ends_without_what_was_replaced(spark: SparkSession, overwritten: HudiTable, tmp_path: Path) -> None:
     """Hudi writes a base file into the replaced group, we do not; every reader sees the same rows by both, now and as
-    of every commit before, and after ours Hudi upserts, compacts and cleans."""
+    of every commit before, and after Lakeward's Hudi upserts, compacts and cleans."""
     hudis, own = (overwritten.copy_to(tmp_path / name) for name in ("hudis", "own"))
     (instant,) = overwritten.pending_instants()
     before = overwritten.snapshot()

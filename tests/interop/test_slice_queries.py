@@ -81,7 +81,7 @@ def test_a_part_of_a_slice_is_what_hudi_answers(
         expected = sorted(json.dumps(row.asDict()) for row in answer)
         assert read(table, wanted(*conditions), meter) == expected, condition
     assert meter.bytes_read < meter.bytes_stored
-    assert meter.row_groups_skipped > 0 or sorted_base  # of which ours have one for the whole table
+    assert meter.row_groups_skipped > 0 or sorted_base  # of which Lakeward's have one for the whole table
 
 
 def read(table: HudiTable, predicate: Predicate, meter: ReadMeter) -> list[str]:

@@ -45,7 +45,8 @@ def sorted_files(table: HudiTable) -> set[bool]:
 @pytest.mark.interop
 @pytest.mark.wide
 def test_hudi_lives_on_with_sorted_base_files(spark: SparkSession, tmp_path: Path) -> None:
-    """Ours are sorted from the first one on, and what they say stays true over base files of Hudi's in between."""
+    """Lakeward's files are sorted from the first one on, and what they say stays true over base files of Hudi's in
+    between."""
     table = HudiTable(spark, tmp_path / "table", TableShape(index="INMEMORY"))
     table.write(rows(spark, 0, 400, 1), "upsert")
     for ts, (first, last) in enumerate([(100, 500), (390, 620)], start=2):

@@ -1,5 +1,5 @@
-"""Hudi's writer and ours on one table at the same time, on the same file groups and keys, with the lock that they share
-and the daemon's services on: what was committed is in the table, once, and nothing else is.
+"""Hudi's writer and Lakeward's on one table at the same time, on the same file groups and keys, with the lock that they
+share and the daemon's services on: what was committed is in the table, once, and nothing else is.
 
 Our writer is killed, and stopped for a while, at random. LAKEWARD_SOAK_SECONDS says how long on each kind of table
 (`make soak` says longer), LAKEWARD_SEED which chance.
@@ -156,7 +156,7 @@ class Processes:
         self.wait_until(lambda: time.monotonic() >= end, 2 * seconds + STEP_SECONDS)
 
     def wait_until(self, condition: Callable[[], bool], seconds: float) -> None:
-        """Until then each process must go on, or end as it was told to."""
+        """Until then each process must go on, or end as it was asked to."""
         deadline = time.monotonic() + seconds
         while not condition():
             for name, process in self._writers.items():

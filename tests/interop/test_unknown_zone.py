@@ -1,7 +1,7 @@
-"""Released Hudi and every service take turns on a table of which nothing tells the time zone of its writers.
+"""Released Hudi and every service take turns on a table of which nothing says the time zone of its writers.
 
 Its writers run in one zone, drawn by table; the times of the timeline's files are gone, and so is the head of the
-properties that tells a zone. So each service mints the greatest time + 1 ms. Before each, Hudi compacts its metadata
+properties that names a zone. So each service mints the greatest time + 1 ms. Before each, Hudi compacts its metadata
 table: that is newer than all of the table's own instants."""
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ ZONES = [f"GMT{hours:+03}:00" for hours in range(-11, 15)]
 @pytest.mark.parametrize("zone", [None, "GMT-11:00", "GMT+05:45", "GMT+14:00"])
 def test_services_and_hudi_take_turns(spark: SparkSession, tmp_path: Path, zone: str | None) -> None:
     """Hudi reads what its writers wrote: by listing and by the metadata table, incrementally and as of before; also
-    once much of it was cleaned and archived. A compaction of Hudi's in between goes on from ours."""
+    once much of it was cleaned and archived. A compaction of Hudi's in between goes on from Lakeward's."""
     drawn = zone or random.Random(SEED).choice(ZONES)
     print(f"LAKEWARD_SEED={SEED}", drawn)
     with writers_in(spark, drawn):

@@ -39,7 +39,7 @@ def rows(spark: SparkSession, first: int, last: int, ts: int, value: str) -> Dat
 
 
 def compactor(table: HudiTable, kind: CompactionType, *, fails: bool = False) -> Compactor:
-    """Ours, beside Hudi's writers; `fails`: its plans are made and not carried out."""
+    """Lakeward's lock, beside Hudi's writers; `fails`: its plans are made and not carried out."""
     storage = LocalStorage()
 
     def fail(spec: OperationSpec, task_attempt: int) -> OperationResult:

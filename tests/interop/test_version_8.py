@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 ON = {"hoodie.metadata.enable": "true"}
 MERGED = {"hoodie.bloom.index.use.metadata": "true", "hoodie.metadata.compact.max.delta.commits": "1"}
-"""Bloom upserts go by the metadata table, which Hudi compacts first, with what is in it from us."""
+"""Bloom upserts use the metadata table, which Hudi compacts first, with what is in it from us."""
 
 BY_COMMIT_TIME = {
     "hoodie.datasource.write.precombine.field": "",
@@ -200,7 +200,7 @@ def test_a_record_index_built_over_our_files(indexed: Scheduled, tmp_path: Path)
 
 @pytest.mark.wide
 def test_what_we_removed_is_built_again(indexed: Scheduled, tmp_path: Path):
-    """1.0.2 builds each partition again, and then the whole metadata table, from files of which some are ours."""
+    """1.0.2 builds each partition again, and then the whole metadata table, from files of which some are Lakeward's."""
     table = copy_of(indexed.table, tmp_path / "table")
     metadata = table.path / ".hoodie" / "metadata"
     expected = dict(indexed.expected)

@@ -80,7 +80,8 @@ def test_hudi_goes_on_after_version_10(spark: SparkSession, tmp_path: Path, name
 
 def test_incremental_queries_over_commits_of_version_10(spark: SparkSession, tmp_path: Path) -> None:
     """The answers are those after any clean: of a range that ends behind the way down, and by default of others, the
-    rows whose newest commit lies in it; told not to scan the table instead, Hudi fails over the files that are gone."""
+    rows whose newest commit lies in it; asked not to scan the table instead, Hudi fails over the files that are
+    gone."""
     kind = KINDS["mor-buckets"]
     p0, p1, _ = kind.partitions
     turns = Turns(spark, HudiTable(spark, tmp_path / "t", kind.of_hudi), kind, {})
@@ -108,7 +109,7 @@ def test_incremental_queries_over_commits_of_version_10(spark: SparkSession, tmp
 
 
 def test_changes_that_are_given_up(spark: SparkSession, tmp_path: Path) -> None:
-    """A FULL at version 10 tells its changes in a native log, which is given up by name only: queries of changes on
+    """A FULL at version 10 writes its changes in a native log, which is given up by name only: queries of changes on
     Spark, which leave compactions out, say what they said; one that reads compactions fails over it."""
     options = {"hoodie.table.cdc.enabled": "true", "hoodie.table.cdc.supplemental.logging.mode": "DATA_BEFORE_AFTER"}
     shape = TableShape(partition_fields="part", index="BUCKET", buckets=1, options=options)

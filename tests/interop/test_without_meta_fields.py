@@ -46,7 +46,7 @@ def rows(spark: SparkSession, *values: tuple[str, str, int, str, int]) -> DataFr
 @pytest.mark.parametrize("name", SHAPES)
 def test_hudi_reads_the_same_before_and_after(spark: SparkSession, tmp_path: Path, name: str):
     """Upserts and deletes over files of Spark's row writer and of the Avro writer; FULL, then LOG over our base file,
-    and FULL over both. Hudi's own compaction of a copy comes to the same, and its upserts find every key."""
+    and FULL over both. Hudi's own compaction of a copy gives the same, and its upserts find every key."""
     table = HudiTable(spark, tmp_path / "table", SHAPES[name])
     bulk = SHAPES[name].index != "BUCKET"
     first = [(key, "pq"[number % 2], 10, f"first {key}", number) for number, key in enumerate("abcdefgh")]

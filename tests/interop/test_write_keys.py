@@ -95,7 +95,7 @@ SHAPES = {
 
 
 def check_rows(table: Path, shape: TableShape, **shown: bool | None) -> int:
-    """Each row of the base files has the key and path that ours are, and lies in the file group of its bucket."""
+    """Each row of the base files has the key and path that Lakeward's are, and lies in the file group of its bucket."""
     config = TableConfig(parse_properties((table / ".hoodie/hoodie.properties").read_bytes()))
     generator = key_generator(config, writers_zone=datetime.UTC, **shown)
     rows = 0

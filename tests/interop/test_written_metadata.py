@@ -1,4 +1,5 @@
-"""What the metadata table gets of a write: ours and Hudi's of the same files, ours of the same rows, and Hudi goes on.
+"""What the metadata table gets of a write: Lakeward's and Hudi's of the same files, Lakeward's of the same rows, and
+Hudi goes on.
 
 Wide: eight tables of up to ten writes by Hudi.
 """
@@ -216,7 +217,7 @@ def assert_alike(step: Step, partition: str, replayed: tuple[Written, str], rewr
     """What our writer says of its own files is what it says of Hudi's, whatever these are called."""
     one, two = (content(each, instant) for each, instant in (replayed, rewritten))
     if step.what == "bulk insert" and partition != "record_index":
-        return  # Hudi's rows are in two files, ours in one
+        return  # Hudi's rows are in two files, Lakeward's in one
     assert one == two, f"{step.what}: {partition}"
     assert replayed[0].deleted == rewritten[0].deleted, f"{step.what}: {partition}"
 
@@ -255,9 +256,9 @@ def entry_blocks(path: Path) -> int:
 
 
 def assert_same(hudis: Written, own: Written, table: Path, *, what: str) -> None:
-    """What is ours and Hudi's alike, but for what we say better."""
+    """What is Lakeward's and Hudi's alike, but for what we say better."""
     if what == "bulk insert: secondary_index_v":
-        # Hudi's row writer tells secondary indexes nothing, and a query by the index does not find these rows.
+        # Hudi's row writer writes nothing for secondary indexes, and a query by the index does not find these rows.
         assert (len(own.records) in (0, 2), hudis.records) == (True, {})
         return
     assert own.records.keys() == hudis.records.keys(), what

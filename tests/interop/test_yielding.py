@@ -101,7 +101,7 @@ def test_no_write_fails_for_a_log_compaction(spark: SparkSession, tmp_path: Path
 @pytest.mark.wide
 def test_what_hudi_rolls_back_is_found(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If it asked no writer, Lakeward published while a write is under way, which fails; Hudi's next writer rolls it
-    back, and from the plan of that rollback the conflict is counted as ours."""
+    back, and from the plan of that rollback the conflict is counted as Lakeward's."""
     table = write_with_logs(spark, tmp_path / "table", TableShape(options=OPTIONS))
     monkeypatch.setattr("lakeward.services.compaction.run.publication.decide", lambda *_, **__: Verdict())
     writing = Writing(spark, table)

@@ -298,7 +298,7 @@ class SmallTable:
             self._groups = {slot: group for slot, group in self._groups.items() if group not in gone}
 
     def die(self, write: Write) -> None:
-        """Its writer dies, and everybody can tell."""
+        """Its writer dies, and everybody can see it."""
         self.live.remove(write)
         self.clock.sleep(200.0)
 

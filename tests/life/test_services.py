@@ -253,7 +253,7 @@ class TableUnderService(RuleBasedStateMachine):
 
     @rule(service=SERVICES, call=st.integers(0, 90))
     def crash(self, service: Service, call: int) -> None:
-        """A process dies right after one of its calls, and the others can tell."""
+        """A process dies right after one of its calls, and the others can see it."""
         if self.life.table.kind.copies and service[0] == "compact":
             return
         if self.life.table.has_strays and service[0] == "savepoint":
@@ -353,7 +353,7 @@ def test_any_order_of_services(kind: Kind) -> None:
 
 
 def test_commits_without_a_schema_are_no_matter_to_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A metadata table that lists files alone asks for no schema: cleans, rollbacks and restores tell it of them."""
+    """A metadata table that lists files alone asks for no schema: cleans, rollbacks and restores report them to it."""
     monkeypatch.setattr(small_table, "SCHEMA", "")
     life = Life(SmallTable(Kind.COPY_ON_WRITE_WITH_METADATA))
     one_version = CleanPolicy(CleanPolicyKind.VERSIONS, 1)

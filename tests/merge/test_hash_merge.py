@@ -217,7 +217,7 @@ def base_batches(slice_, base_rows):
 
 
 def assert_shown(shown, slice_, rows, merge):
-    """What was told turns the base's rows into the merged ones, key by key, and is as much as was counted."""
+    """What was reported turns the base's rows into the merged ones, key by key, and is as much as was counted."""
     counted = [merge.inserted, merge.updated, merge.deleted]
     assert [sum(len(each.keys) for each in shown if each.operation is kind) for kind in ChangeOperation] == counted
     if slice_.repeats:
@@ -281,7 +281,7 @@ def slow_merge(slice_):
         key = row["_hoodie_record_key"]
         if key not in met:
             met.add(key)
-            # What the first row came to stands in its place; the others are the same objects, in theirs.
+            # The result of the first row stands in its place; the others are the same objects, in their places.
             rows += [each for each in merged[key][:1] if not any(each is other for other in base[key][1:])]
             if slice_.repeated is RepeatedKeys.VERSIONS:
                 rows += [each for each in merged[key] if any(each is other for other in base[key][1:])]

@@ -258,7 +258,7 @@ def test_base_rows_of_one_key_that_take_too_much_memory():
 
 
 def test_a_base_out_of_order():
-    """A base file that is not sorted after all is told as such. Keeps 3 of merge/sorted_merge."""
+    """A base file that is not sorted after all is reported as such. Keeps 3 of merge/sorted_merge."""
     slice_ = Slice("long", [data("b", 1), data("c", 2), data("a", 3)], [[data("a", 5)]])
     with pytest.raises(NotSorted):
         sorted_merge(slice_)

@@ -41,7 +41,7 @@ def test_an_owner_reads_back_from_its_line() -> None:
 
 
 def test_a_foreign_or_torn_line_names_no_process() -> None:
-    """Hudi's empty files and half-written lines are not ours."""
+    """Hudi's empty files and half-written lines are not Lakeward's."""
     line = Processes().new_owner().to_line()
     torn = orjson.dumps(orjson.loads(line) | {"start_ticks": "soon"})
     unsaid = orjson.dumps({name: value for name, value in orjson.loads(line).items() if name != "start_ticks"})

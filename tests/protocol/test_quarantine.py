@@ -118,7 +118,7 @@ def test_of_a_purge_and_an_undo_one_goes_on(base: Path):
 
 
 def test_a_run_whose_manifest_cannot_be_read_is_not_purged(base: Path):
-    """It is told, and begins no purge; so is one that lost its manifest. Keeps 4 of protocol/quarantine."""
+    """It is reported, and begins no purge; so is one that lost its manifest. Keeps 4 of protocol/quarantine."""
     keep(base, LocalStorage()).take(file.path for file in FILES)
     before = found(base)
     manifest = Path(run_folder(str(base), RUN), "manifest-7")
@@ -172,7 +172,7 @@ def test_a_process_that_wakes_up_after_a_purge_moves_nothing(base: Path):
 
 
 def test_two_files_of_one_name_are_shown(base: Path):
-    """What stands in the place with another size is not deleted."""
+    """A file in its place with another size is not deleted."""
     keep(base, LocalStorage()).take(file.path for file in FILES)
     (base / FILES[1].path).write_bytes(b"other bytes")
     with pytest.raises(Conflict, match="two files"):

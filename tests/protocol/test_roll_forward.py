@@ -162,7 +162,7 @@ def test_the_lock_is_proved_before_each_timeline_changes(left: Left) -> None:
 
 
 def test_commits_of_writers_do_not_matter(left: Left) -> None:
-    """Cleanings and rollbacks matter as little: their records lie beside ours, whichever came first."""
+    """Cleanings and rollbacks matter as little: their records lie beside Lakeward's, whichever came first."""
     for seconds, action in ((1, "deltacommit"), (3, "clean"), (5, "rollback")):
         name = f"{left.after(seconds)}_{left.after(seconds + 1)}.{action}"
         left.put(METADATA_TIMELINE, name)

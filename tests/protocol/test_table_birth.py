@@ -1,4 +1,4 @@
-"""A table comes to be whole or not at all, its metadata table too, and only where there is nothing."""
+"""A table is born whole or not at all, its metadata table too, and only where there is nothing."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_parts_of_two_tables_are_not_mixed(other: NewTable) -> None:
 
 @pytest.mark.parametrize("written", [name for name in WHOLE if name.rpartition("/")[2] == "hoodie.properties"])
 def test_of_two_at_once_one_makes_it(written: str) -> None:
-    """The other one is told, whether it was the first or the last file that it came too late for."""
+    """The other one is refused, whether it was the first or the last file that it came too late for."""
     objects = Objects()
 
     class Late(MemoryObjects):

@@ -22,7 +22,7 @@ CHANGES = {KEY: "", "hoodie.new": "ü = :"}
 
 
 def hold() -> None:
-    """The lock is ours."""
+    """The lock is this process's."""
 
 
 def lose() -> None:

@@ -94,7 +94,7 @@ def test_when_the_outcome_is_unknown_nothing_is_assumed(tmp_path: Path) -> None:
 
 
 def test_the_file_of_another_process_is_not_taken_for_own(tmp_path: Path) -> None:
-    """The call failed, and what stands there has other content: the failure is raised. Keeps 2 of protocol/creation."""
+    """The call failed, and the file there has other content: the failure is raised. Keeps 2 of protocol/creation."""
 
     class Overtaken(FaultyStorage):
         def create(self, path: str, data: bytes) -> None:
@@ -164,7 +164,7 @@ def test_a_completed_file_of_another_engine_is_the_only_one() -> None:
     """It knows no intents, and carried the plan out meanwhile."""
     store = MemoryObjects(Objects())
     steps = in_store(store)
-    store.create(f"s3://lake/timeline/{INSTANT}_20261121050002000.commit", b"theirs")
+    store.create(f"s3://lake/timeline/{INSTANT}_20261121050002000.commit", b"others")
     with pytest.raises(AttemptLost, match="exists"):
         complete(steps, store, "s3://lake/staged")
 

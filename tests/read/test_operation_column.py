@@ -39,8 +39,8 @@ def changes(instant: str, *rows: dict[str, Any]) -> bytes:
 
 
 def test_deletes_are_rows_that_say_so(tmp_path: Path):
-    """D and -U delete with their ordering value, I, U and nothing are rows, and those that come out keep theirs; also
-    where a query wants other columns."""
+    """D and -U delete with their ordering value, I, U and nothing are rows, and those that come out keep their values;
+    also where a query wants other columns."""
     base = [row(key, 10, "base") for key in "abcde"]
     logs = [
         changes("200", change("D", "a", 11), change("-U", "b", 11), change("D", "c", 9), change("U", "d", 11)),
@@ -74,7 +74,7 @@ def test_logs_alone_are_refused(tmp_path: Path):
 
 
 def test_what_the_base_file_has_goes_with_rows_without_it(tmp_path: Path):
-    """Hudi's compaction drops it there, too: else the newest file would tell readers to look for it in other logs.
+    """Hudi's compaction drops it there, too: else the newest file would make readers look for it in other logs.
     Under deletes alone it stays."""
     schema = table_schema(json.dumps(TABLE_SCHEMA), has_operation=True)
     table = pa.Table.from_pylist([change("U", key, 10, "base") for key in "ab"], schema)

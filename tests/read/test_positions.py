@@ -38,7 +38,7 @@ def upsert(ts: int, *places: int, **more: str) -> bytes:
 
 
 def test_each_row_meets_the_records_that_name_it(tmp_path: Path):
-    """So it is where every block names places; a row that none names stays. The slow twin comes to the same."""
+    """So it is where every block names places; a row that none names stays. The slow twin gives the same."""
     merged = make(
         tmp_path,
         ROWS,

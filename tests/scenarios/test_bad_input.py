@@ -432,7 +432,7 @@ def test_bad_input_is_refused_and_changes_nothing(
     else:
         error = json.loads(shown.splitlines()[-1])["error"]
         assert error["code"].startswith(case.code)
-        assert error["remedy"], "an operator is told what to do"
+        assert error["remedy"], "an operator reads what to do"
         shown = f"{error['what']} {error['why']}"
     assert case.says in shown and case.file in shown
     assert time.monotonic() - started < SECONDS_MAX

@@ -24,7 +24,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def test_both_listings_make_the_same_plan(bench: Bench, tmp_path: Path) -> None:
-    """A plan does not tell by which listing a table was compacted, if the metadata table is in step."""
+    """A plan does not show by which listing a table was compacted, if the metadata table is in step."""
     other = Bench(copy_golden(GOLDEN, tmp_path / "other"))
     stored = other.compactor(listing=ListingSource.STORAGE).compact().outcome
     listed = bench.compactor(listing=ListingSource.METADATA).compact().outcome

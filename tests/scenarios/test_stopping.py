@@ -1,4 +1,4 @@
-"""Work that is told to stop: whatever the guard raises, nothing half-done stays, and the next run goes on."""
+"""Work that is asked to stop: whatever the guard raises, nothing half-done stays, and the next run goes on."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_rollback_is_not_stopped_by_what_stopped_the_work(bench: Bench) -> Non
     sleep = bench.clock.sleep
 
     def free_the_lock(seconds: float) -> None:
-        if lock.exists() and lock.read_bytes() == b"":  # theirs
+        if lock.exists() and lock.read_bytes() == b"":  # the other process's
             lock.unlink()
         sleep(seconds)
 

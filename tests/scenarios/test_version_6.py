@@ -110,7 +110,7 @@ def test_what_is_refused(bench: Bench) -> None:
 
 def test_a_plan_is_never_removed(bench: Bench) -> None:
     """Unscheduling it would lose the rows of the logs that writers named by it; one that cannot be carried out stays,
-    and is told."""
+    and is reported."""
     with pytest.raises(Refused, match="table-version"):
         bench.compactor().unschedule(PLANNED, foreign=True)
     group = next(slice_.group_id for slice_ in scan(bench.base).latest_slices)

@@ -34,7 +34,7 @@ def NOTHING(*given: object) -> PlanOutcome:
 
 
 class Watcher(Silent):
-    """Remembers what it was told."""
+    """Remembers what was reported to it."""
 
     def __init__(self) -> None:
         self.phases: list[Phase] = []

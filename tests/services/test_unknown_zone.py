@@ -1,4 +1,4 @@
-"""A table of which nothing tells the zone of its writers, and whose metadata table is ahead of it, under services."""
+"""A table of which nothing says the zone of its writers, and whose metadata table is ahead of it, under services."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def forget_times(base: Path) -> None:
 
 
 def times(base: Path, *folders: str) -> set[str]:
-    """All that the timelines tell."""
+    """All that the timelines say."""
     found = [each for folder in folders if (base / folder).exists() for each in timeline(base, folder)]
     return {each.time for each in found} | {each.completion_time for each in found if each.completion_time}
 
@@ -116,7 +116,7 @@ def _on(base: Path, command: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def test_reads_never_ask_and_writes_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The zone is nothing to those who only read; a write is told the key to set, and leaves the table as it was."""
+    """The zone is nothing to those who only read; a write names the key to set, and leaves the table as it was."""
     base = copy_golden("v9_metadata", tmp_path / "table")
     forget_times(base)
     for command in ("verify", "plan", "inspect"):

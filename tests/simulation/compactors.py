@@ -111,7 +111,7 @@ class Compactors(History):
         self.faults.kinds = ()
         self._run_to_the_end()
         if world.actors:
-            world.broken(f"{[actor.name for actor in world.actors]} do not come to an end")
+            world.broken(f"{[actor.name for actor in world.actors]} do not end")
         self.spawn_last_writer(9)
         self._run_to_the_end()
         done: list[bool] = []

@@ -347,7 +347,7 @@ class Daemon:
         self._world = world
 
     def live(self) -> None:
-        """The loop, with the ticks that APScheduler gives; returns when it was told to stop and is done."""
+        """The loop, with the ticks that APScheduler gives; returns when it was asked to stop and is done."""
         world, service = self._world, self.service
         self.runner.loop = world.current
         service.read_controls()
@@ -410,7 +410,7 @@ class Daemons(History):
         self.all_services = all_services
         self.retained = random.choice([1, 2, 3]) if all_services else None
         self.done: Counter[JobKind] = Counter()
-        """Jobs that came to something, as the store says."""
+        """Jobs that achieved something, as the store says."""
         self.store = empty_store()
         self.store_id = self.store.store_id()
         world.switching = random.choice([0.0, 0.02, 0.1])
@@ -657,10 +657,10 @@ class Daemons(History):
             return [actor.name for actor in world.actors if actor.name.startswith(("writer", "operator"))]
 
         if not world.run(seconds=PEACE_SECONDS, until=lambda: not writers()):
-            world.broken(f"{writers()} do not come to an end")
+            world.broken(f"{writers()} do not end")
         self.spawn_last_writer(99, rolls_back=not self.all_services)
         if not world.run(seconds=PEACE_SECONDS, until=lambda: not writers()):
-            world.broken(f"{writers()} do not come to an end")
+            world.broken(f"{writers()} do not end")
         if not world.run(seconds=PEACE_SECONDS, until=self._is_at_rest):
             world.broken(f"the service does not catch up: {self._what_is_left()}")
         self._watch_the_scans()

@@ -1,4 +1,4 @@
-"""Operations without rows: the output of one holds the write ids of its inputs, and running it takes time.
+"""Operations without rows: an output holds the write ids of its inputs, and running it takes time.
 
 Touches the storage as the real operation does (its inputs, one file in the attempt's folder, the mark that it is done),
 so that whatever can go wrong with those calls does.

@@ -1,5 +1,5 @@
 """One history in the simulated world, which a seed means: tables in memory, writers, processes that service the tables,
-faults, and clocks that are set. First a while of everything, then peace, in which all must come to rest.
+faults, and clocks that are set. First a while of everything, then peace, in which everything must rest.
 
 Two kinds of history share this: `compactors.py`, two processes that compact one table, and `daemons.py`, two whole
 daemons with a store and several tables. LAKEWARD_SEED=7 runs one seed, LAKEWARD_RUNS=10000 as many, else what CI has

@@ -107,7 +107,7 @@ class TableWatch:
     def caused_conflict(self, write: str, instant: str, *, is_log: bool) -> None:
         """A writer found that its commit conflicts with what a service of Lakeward published."""
         # One that was stopped behind its fence publishes when its lock is another's by now. And which of two files
-        # came first, where a write and a plan began at the same time, is told by a clock that may have been set back.
+        # came first, where a write and a plan began at the same time, depends on a clock that may have been set back.
         if instant not in self._published_late and (is_log or not self.world.clocks_are_set):
             self.world.broken(f"{self.base_path}: write {write} fails for {instant}")
 

@@ -1,7 +1,7 @@
 """A POSIX file system in memory, for simulations: like `LocalStorage`, only on a clock that a test holds.
 
 A hard link is a second name of the same bytes, an unlinked file can still be written to by a process that has it open,
-and a file that is being written is visible with what was flushed. Every change is told to those who watch.
+and a file that is being written is visible with what was flushed. Every change is reported to those who watch.
 
 Keeps:   whatever `LocalStorage` answers, this answers (tests/simulation/test_memory_storage.py runs both).
 """

@@ -155,7 +155,7 @@ class World:
         """Who has the turn; None for the world itself."""
         return self._current
 
-    # -------------------------------------------------------------------------------------- what is told
+    # -------------------------------------------------------------------------------------- what is reported
 
     def say(self, who: Process | str, what: str) -> None:
         name = who if isinstance(who, str) else who.name
@@ -282,7 +282,7 @@ class World:
             else:
                 self._ring(chosen)
             self.after_turn()
-        raise Violation("The simulation does not come to an end.")
+        raise Violation("The simulation does not end.")
 
     def end(self) -> None:
         """Let every thread finish."""

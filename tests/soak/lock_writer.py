@@ -1,5 +1,5 @@
 """A writer that shares its table's lock: real Hudi, in optimistic concurrency mode and with the metadata table
-on, upserts, inserts and deletes in one table after the other, each until it is told that it is enough.
+on, upserts, inserts and deletes in one table after the other, each until it hears that it is enough.
 
 What a step does follows from the seed and its number. A step that fails, because the lock could not be had or its
 commit conflicted, is done again, as Hudi's users do; each commit carries its step's number, by which a step is known
@@ -106,7 +106,7 @@ def step_of(seed: str, table: str, number: int) -> tuple[str, list[dict[str, Any
     a key wins, and its value says which one that was.
 
     A key that may be deleted is never written again: of one whose delete is still in a log, Hudi 1.2's bloom index says
-    that it is where it was, and then the record index does not come to know it.
+    that it is where it was, and then the record index does not learn of it.
     """
     chance = Random(f"{seed}/{table}/{number}")
     known = KEYS + NEW_KEYS_A_STEP * (number - 1)

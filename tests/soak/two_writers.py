@@ -1,5 +1,5 @@
 """Two writer processes of one table, real Hudi and Lakeward, that share its lock and write to the same file groups and
-keys at once, each until it is told that it is enough.
+keys at once, each until it hears that it is enough.
 
 What a step writes is in its writer's journal before it begins, and each commit carries the number of its step. A step
 that failed is not done again: its rows are then in no other commit, and would be seen. Greater ordering values win, and
@@ -8,7 +8,7 @@ no two steps share one. So the steps that were committed say what the table hold
 Some keys belong to one writer, which makes them in one step and deletes them in another. A deleted key does not come
 back, since Hudi may double it while its delete is being compacted.
 
-    python -m tests.soak.two_writers hudi|ours FOLDER
+    python -m tests.soak.two_writers hudi|own FOLDER
 
 FOLDER/settings.json   the seed, and the kind of table
 FOLDER/table           the table
@@ -18,7 +18,7 @@ FOLDER/WRITER.held     there while its writer waits, and every step of its journ
 FOLDER/enough          then they end
 
 Touches: the table, FOLDER.
-Keeps:   a step counts as committed if its commit was found on the timeline, once, whatever the writer was told.
+Keeps:   a step counts as committed if its commit was found on the timeline, once, whatever the writer heard.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ STEP = "soak_step"
 """Under which a commit carries the number of its step."""
 CONFLICT = "HoodieWriteConflictException"
 PAUSE_SECONDS = {HUDI: 1.0, OWN: 2.0}
-"""The longest between two steps. Ours are faster: without pauses no step of Hudi's would be committed."""
+"""The longest between two steps. Lakeward's are faster: without pauses no step of Hudi's would be committed."""
 COLUMNS = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string()), ("value", pa.string())])
 
 Row = tuple[str, int, str, str]
@@ -120,7 +120,7 @@ class Step:
     """None: its writer does not know, or has died meanwhile."""
     instant: str = ""
     took: float = 0.0
-    """Seconds until its writer was told of its end."""
+    """Seconds until its writer heard of its end."""
     conflicts: int = 0
     """How often it met another commit."""
 
@@ -169,7 +169,7 @@ class Writer:
         """
         Args:
             write: what a step does, by operation, rows, and what its commit is to carry; returns how many conflicts
-                there were, and whether the step is told to be committed.
+                there were, and whether the step is reported as committed.
         """
         self._folder = folder
         self._name = name

@@ -1,4 +1,4 @@
-"""A writer process for the soak test: real Hudi that upserts and deletes in three tables until it is told to stop.
+"""A writer process for the soak test: real Hudi that upserts and deletes in three tables until it is asked to stop.
 
 What a step does follows from its number alone, so a step that fails, because the lock could not be had, is simply done
 again. A journal says which steps were done; `expected_rows` replays it.

@@ -76,7 +76,7 @@ def test_a_cancel_waits_for_a_daemon(store: Store) -> None:
 
 
 def test_what_is_parked_comes_back_by_itself(store: Store) -> None:
-    """It comes back at its time; parking again replaces what stood there."""
+    """It comes back at its time; parking again replaces what was there."""
     parked = ParkedRecord("orders", ("", "fg1"), "failed", "five times", 5, NOW, NOW + 60)
     store.controls.park(replace(parked, reason="four times"))
     store.controls.park(parked)

@@ -119,7 +119,7 @@ def test_a_folder_that_cannot_be_made_is_shown(tmp_path: Path) -> None:
 
 
 def test_a_file_that_stays_busy_is_an_error_in_time(tmp_path: Path) -> None:
-    """Keeps 2 of state/engine: another process holds the file for ever: the caller is told after its timeout,
+    """Keeps 2 of state/engine: another process holds the file for ever: the caller gets an error after its timeout,
     not later."""
     path = tmp_path / "lakeward.db"
     migrate(f"sqlite:///{path}")
@@ -231,7 +231,7 @@ def server_url(postgresql_url: str) -> str:
 def test_a_lost_reply_is_not_done_twice(
     postgresql_server: PostgresServer, server_url: str, moment: str, clock: SettableClock
 ) -> None:
-    """The connection breaks after the server did what it was told: once in the end, with the first result."""
+    """The connection breaks after the server did what it was asked: once in the end, with the first result."""
     name = server_url.partition("@/")[2].partition("?")[0]
     proxy = DroppingProxy(postgresql_server)
     database = open_database(proxy.url(name))
@@ -325,7 +325,7 @@ def test_a_server_that_comes_back_is_written_to_again() -> None:
 
 @pytest.mark.services
 def test_a_server_that_is_gone_is_an_error_in_time() -> None:
-    """The caller is told after its timeout, and what to check; nothing hangs."""
+    """The caller gets an error after its timeout, with what to check; nothing hangs."""
     with PostgresServer() as server:
         migrate(server.url())
         database = open_database(server.url(), timeout=0.5)

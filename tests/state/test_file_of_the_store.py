@@ -98,7 +98,7 @@ def test_what_is_no_store_of_lakeward_is_not_touched(
     store: Store, path: Path, tmp_path: Path, clock: SettableClock, content: bytes | None, error: type[LakewardError]
 ) -> None:
     """Keeps 6 of state/engine: an empty file, anything, or another store in its place: an error at every call,
-    until ours is back."""
+    until the file is back."""
     os.rename(path, tmp_path / "own")
     if content is None:
         migrate(f"sqlite:///{path}")
@@ -122,7 +122,8 @@ def test_what_is_no_store_of_lakeward_is_not_touched(
 def test_another_process_may_be_about_to_put_a_file_there(
     store: Store, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For some seconds a file that is gone is an error and nothing more: it is not made, so no copy meets ours."""
+    """For some seconds a file that is gone is an error and nothing more: it is not made, so no copy meets the
+    store's."""
     monkeypatch.setattr(engine, "MISSING_SECONDS", 60.0)
     path.rename(tmp_path / "aside")
     with pytest.raises(StoreUnavailable, match="its file is gone"):

@@ -52,7 +52,7 @@ def test_checkpoints_of_a_build(store: Store) -> None:
 
 
 def test_builds_are_trimmed(store: Store) -> None:
-    """What ended goes by age, what goes on never; checkpoints without a build go after a day."""
+    """What ended is removed by age, what goes on never; checkpoints without a build go after a day."""
     builds = store.index_builds
     builds.begin(BUILD)
     builds.begin(replace(BUILD, id="b2", index_name="other"))

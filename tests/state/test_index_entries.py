@@ -91,7 +91,7 @@ def test_columns_come_back_as_they_were_sent(postgresql_url: str) -> None:
 
 
 def test_what_the_indexes_of_a_table_have(database: Database, postgresql_url: str) -> None:
-    """The store tells of each what is settled and what is whole besides, and nothing of one that was not built, that
+    """The store says of each what is settled and what is whole besides, and nothing of one that was not built, that
     is of another table, or was dropped; a store in a file has none."""
     migrate(postgresql_url)
     store = open_store(postgresql_url, clock=SkippingClock())
@@ -127,7 +127,7 @@ def test_what_commits_put(entries: IndexEntries) -> None:
 
 def test_an_index_takes_the_place_of_another(database: Database) -> None:
     """In one step: before it the old one is the one of that name, after it the new one, and of the old one nothing is
-    left; done again, it comes to the same, and one that was dropped takes no place."""
+    left; done again, it gives the same, and one that was dropped takes no place."""
     old = create_entries(database, TABLE, "keys", is_global=True)
     update(old, T1, batch(("k1", "p", "a-0")))
     others = create_entries(database, "/lake/others", "keys", is_global=True)
@@ -309,7 +309,7 @@ def test_a_process_that_dies_at_any_statement(
 
 def test_a_lost_reply_and_a_restart(postgresql_server: PostgresServer, postgresql_url: str) -> None:
     """The connection breaks, and whether a batch or the end of a commit arrived is unknown: each is done again
-    and comes to the same; a server that restarts in between is connected to again."""
+    and gives the same; a server that restarts in between is connected to again."""
     proxy = DroppingProxy(postgresql_server)
     database = open_database(proxy.url(str(parse_store_url(postgresql_url).database)))
     entries = create_entries(database, TABLE, "keys", is_global=True)

@@ -133,7 +133,7 @@ def test_what_else_the_system_says_is_shown(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_name_is_taken_whole(storage: LocalStorage, tmp_path: Path) -> None:
-    """A zero byte ends names in C: what stands before it is another file."""
+    """A zero byte ends names in C: the name before it is another file."""
     (tmp_path / "x").touch()
     with pytest.raises(ValueError, match="null"):
         storage.rename(f"{tmp_path}/x\0y", str(tmp_path / "z"))

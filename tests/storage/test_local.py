@@ -51,7 +51,8 @@ class BadDisk(io.FileIO):
 def test_a_full_disk_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, size: int
 ) -> None:
-    """Wherever the room ends, the error is told, and neither the file, its temporary name nor a descriptor is left."""
+    """Wherever the room ends, the error is reported, and neither the file, its temporary name nor a descriptor is
+    left."""
 
     def fail(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -126,7 +127,7 @@ def test_folders_are_renamed_whole(tmp_path: Path) -> None:
 
 
 def test_many_files_are_made_and_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is synced but by `sync`; an existing file is not marked, and whether one was there is told."""
+    """Nothing is synced but by `sync`; an existing file is not marked, and whether one was there is reported."""
     synced: list[int] = []
     fsync = os.fsync
 

@@ -33,7 +33,7 @@ def test_the_other_stores() -> None:
 
 
 def test_what_the_environment_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error tells it as the caller's mistake, and where to find more."""
+    """The error reports it as the caller's mistake, and where to find more."""
     monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
     with pytest.raises(UsageError, match=r"object-stores\.md"):
         clients("abfs://lake/orders")

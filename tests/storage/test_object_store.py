@@ -1,4 +1,4 @@
-"""An object store as storage, against a real S3-compatible server: of two writers one is refused, and is told so."""
+"""An object store as storage, against a real S3-compatible server: of two writers one is refused, and gets an error."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_versions() -> None:
 
 
 def test_a_lost_reply_is_cleared_up(bucket: str, dropping: DroppingS3) -> None:
-    """The write arrived and no reply did: it is found to be ours, and is not refused for being there already."""
+    """The write arrived and no reply did: it is found to be its own, and is not refused for being there already."""
     storage, path = store_at(bucket), f"{bucket}/x"
     dropping.drop_after("PUT /")
     version = storage.replace(path, b"1", expected=None)
@@ -180,7 +180,7 @@ class Late(ObjectStore):
 
 
 def test_a_write_that_is_refused_for_having_arrived_late(bucket: str) -> None:
-    """It is ours by its mark: twice sent and once written."""
+    """Its mark shows that it is its own: twice sent and once written."""
     late = Late(parse_object_url(bucket), sleep=lambda seconds: None)
     version = late.replace(f"{bucket}/x", b"1", expected=None)
     assert late.read_version(f"{bucket}/x") == (b"1", version)

@@ -40,8 +40,8 @@ ACTS: dict[str, Callable[[LocalStorage, str], object]] = {
 def outside(tmp_path: Path) -> Path:
     folder = tmp_path / "outside"
     (folder / "q").mkdir(parents=True)
-    (folder / "x").write_bytes(b"theirs")
-    (folder / "q" / "x").write_bytes(b"theirs")
+    (folder / "x").write_bytes(b"others")
+    (folder / "q" / "x").write_bytes(b"others")
     return folder
 
 
@@ -49,7 +49,7 @@ def outside(tmp_path: Path) -> Path:
 def table(tmp_path: Path) -> Path:
     folder = tmp_path / "table"
     folder.mkdir()
-    (folder / "y").write_bytes(b"ours")
+    (folder / "y").write_bytes(b"own")
     return folder
 
 
@@ -104,7 +104,7 @@ def test_a_file_that_is_a_link(table: Path, outside: Path) -> None:
     storage.rename(str(table / "x"), str(table / "z"))
     assert storage.delete(str(table / "z"))
     assert [name for name, _ in files(outside)] == [f"{outside}/q", f"{outside}/q/x", f"{outside}/x"]
-    assert (outside / "x").read_bytes() == b"theirs"
+    assert (outside / "x").read_bytes() == b"others"
 
 
 def test_the_base_path_may_be_reached_through_links(table: Path, tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_descriptors_are_closed(table: Path, outside: Path) -> None:
 
 
 def test_who_looks_for_tables_follows_links(table: Path, tmp_path: Path) -> None:
-    """A process that was told a table does not, below it."""
+    """A process that was given a table does not, below it."""
     (tmp_path / "stock").symlink_to(table)
     root, path = open_root(str(tmp_path))
     assert [status.name for status in root.list(f"{path}/stock")] == ["y"]

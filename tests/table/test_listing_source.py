@@ -37,7 +37,7 @@ def committed(snapshot: TableSnapshot) -> TableSnapshot:
 
 
 def test_a_snapshot_is_the_same_but_for_files_that_no_reader_sees(table: MetadataFiles):
-    """Slices, partitions and all the rest do not tell where the names came from."""
+    """Slices, partitions and all the rest do not show where the names came from."""
     written_twice(table)
     stored, listed = (snapshot(table, source) for source in ListingSource)
 

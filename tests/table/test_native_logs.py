@@ -104,7 +104,7 @@ def test_an_output_of_rows_and_one_of_deletes_stand_for_the_same_logs(tmp_path: 
 
 
 def test_a_native_log_is_explained_as_a_log(tmp_path: Path) -> None:
-    """One that no instant explains, too; and what holds each is told."""
+    """One that no instant explains, too; and what holds each is reported."""
     base = copy_golden("v9", tmp_path / "table")
     names = with_native_logs(base)
     set_version(base, 10)

@@ -42,7 +42,7 @@ def new(**given: Any) -> NewTable:
 def test_its_properties_are_those_that_hudi_gave(
     golden: str, name: str, has_metadata_table: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Golden tables say what Hudi gave; from version 9 on ours are in UTC. Keeps 1 of table/new_table."""
+    """Golden tables say what Hudi gave; from version 9 on Lakeward's are in UTC. Keeps 1 of table/new_table."""
     of_hudi = parse_properties(
         (copy_golden(golden, tmp_path_factory.mktemp("golden") / "table") / ".hoodie/hoodie.properties").read_bytes()
     )

@@ -1,4 +1,4 @@
-"""A place that is no table is told for what it is, with what to give instead; exit 2."""
+"""A place that is no table is reported as what it is, with what to give instead; exit 2."""
 
 from __future__ import annotations
 

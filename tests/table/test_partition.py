@@ -73,7 +73,7 @@ def make_partitions(base: Path, *paths: str) -> None:
 
 @pytest.mark.parametrize("base_path", [None, "bound"])
 def test_links_are_found_once_and_not_followed(tmp_path: Path, base_path: str | None) -> None:
-    """A link in a circle ends the walk no later than no link; what stands for a partition is said to."""
+    """A link in a circle ends the walk no later than no link; a link that is a partition is reported."""
     table = tmp_path / "table"
     make_partitions(table, "p=1", "y/p=2", ".hoodie/p=3")
     make_partitions(tmp_path, "other/p=4")

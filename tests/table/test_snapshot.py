@@ -177,7 +177,7 @@ def tampered_plan(data: bytes, names: dict[str, Any]) -> bytes:
 
 
 def test_a_group_in_two_pending_plans_is_frozen(tmp_path: Path) -> None:
-    """Hudi allows one plan a group; nothing tells which of two is right."""
+    """Hudi allows one plan a group; nothing says which of two is right."""
     table = copy_golden("v9", tmp_path / "table", pending=True)
     (timeline_of(table) / "20261121043799999.compaction.requested").write_bytes(
         (timeline_of(table) / PLAN).read_bytes()
@@ -225,7 +225,7 @@ def test_replaced_groups_are_hidden(tmp_path: Path) -> None:
 
 
 def test_savepoints_say_which_files_they_pin(tmp_path: Path) -> None:
-    """Files are told by their paths. A savepoint that cannot be read is broken: what it pins is not known."""
+    """Files are known by their paths. A savepoint that cannot be read is broken: what it pins is not known."""
     table = copy_golden("v9", tmp_path / "table")
     saved = SavepointMetadata("me", "", {"p": ("a.parquet", ".a.log.1_0-0-0"), "": ("b.parquet",)})
     file = timeline_of(table) / "20261121043709156_20261121043720000.savepoint"

@@ -62,7 +62,7 @@ def test_good_properties_are_taken_at_once(hoodie: Path) -> None:
 
 @pytest.mark.parametrize("content", [None, "", "hoodie.table.name=t\nhoodie.table.checksum=1\n"])
 def test_backup_stands_in_for_a_missing_empty_or_wrong_file(hoodie: Path, content: str | None) -> None:
-    """In the middle of an update the backup is the truth, and is reported."""
+    """In the middle of an update, the backup is the truth, and is reported."""
     put(hoodie, "hoodie.properties.backup", GOOD)
     if content is not None:
         (hoodie / "hoodie.properties").write_text(content)

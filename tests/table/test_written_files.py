@@ -178,7 +178,7 @@ def test_a_size_that_no_commit_says_is_not_held_against_a_file(base: Path) -> No
 
 
 def test_several_stats_of_one_file_report_no_size(base: Path) -> None:
-    """A stat tells what was appended that time, so two of one file name it and do not say how long it is."""
+    """A stat says what was appended that time, so two of one file name it and do not say how long it is."""
     path = next((base / ".hoodie/timeline").glob("20261121043709156_*.deltacommit"))
     metadata = read_commit_metadata(path.read_bytes(), file=str(path), layout=2)
     (stat,) = metadata.partition_to_write_stats["p"]
@@ -273,7 +273,7 @@ def test_logs_of_changes_are_no_rows() -> None:
 
 def test_a_view_comes_to_the_same_result(base: Path) -> None:
     """It does when it scans everything; it scans again after some minutes while something is damaged, or when it is
-    told."""
+    reported."""
     clock = SkippingClock()
     view = IncrementalView(LocalStorage(), str(base), timezone="UTC", clock=clock)
     view.refresh()
@@ -331,7 +331,7 @@ def test_what_went_between_two_listings_is_no_damage(base: Path) -> None:
 
 @pytest.mark.parametrize("name", DAMAGE)
 def test_verify_finds_it_on_a_table_that_was_never_compacted(base: Path, name: str) -> None:
-    """Verify tells it as a problem of the table, with the file and a remedy."""
+    """Verify reports it as a problem of the table, with the file and a remedy."""
     damage, _ = DAMAGE[name]
     damage(base)
     report = verify_table(

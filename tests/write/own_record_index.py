@@ -82,7 +82,7 @@ def located(base: Path, keys: Collection[str], **bound: int) -> list[tuple[str, 
 
 @dataclass(frozen=True)
 class AskedIndex:
-    """An index, and a folder in which a file tells of each lookup: the number of the part, and the keys."""
+    """An index, and a folder in which a file has each lookup: the number of the part, and the keys."""
 
     index: Any
     folder: Path
@@ -102,7 +102,7 @@ class AskedIndex:
 
 
 def plant(base: Path, key: str, options: RecordOptions | None = None) -> None:
-    """Let the index say that the key is gone, as if the first commit of the table had told it so."""
+    """Let the index say that the key is gone, as if the first commit of the table had reported it."""
     snapshot = scan(base)
     index = RecordIndexWriter.of(STORAGE, snapshot, (options or RecordOptions()).folder(str(base)))
     gone = pa.RecordBatch.from_pylist([{RECORD_KEY: key, PARTITION_PATH: "p"}], LOCATIONS)

@@ -168,7 +168,7 @@ def test_logs_say_what_they_lie_on(version: int, tmp_path: Path) -> None:
 
 
 def test_a_log_of_changes_that_lacks_one_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps 3 of write/handles/merge, for what stands beside the file: rows that are added are told once each."""
+    """Keeps 3 of write/handles/merge, for what lies beside the file: rows that are added are reported once each."""
     base = new_table(tmp_path / "t", table_type="COPY_ON_WRITE")
     capture_changes(base)
     write(base, [("k1", 1, "p", "a")], index=IndexKind.SIMPLE)

@@ -1,4 +1,4 @@
-"""Which writes meet ours: Hudi's candidates, told apart by when they were requested and when they completed."""
+"""Which writes meet Lakeward's: Hudi's candidates, told apart by when they were requested and when they completed."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_what_completed_since_it_began(completed: str, touched: Touched, meets: 
     ("action", "operation", "meets"), [("deltacommit", "UPSERT", True), ("commit", "COMPACT", False)]
 )
 def test_what_was_pending_when_it_began(action: str, operation: str, meets: bool) -> None:
-    """It is a candidate whatever its time, once it is complete; a compaction that was planned before ours meets
+    """It is a candidate whatever its time, once it is complete; a compaction that was planned before Lakeward's meets
     nothing. Keeps 1 of write/conflicts."""
     pending = "compaction" if action == "commit" else action
     before = timeline(EARLIER, f"09000.{pending}.requested")
@@ -97,7 +97,7 @@ def test_what_was_pending_when_it_began(action: str, operation: str, meets: bool
     ],
 )
 def test_what_is_still_pending(name: str, meets: bool) -> None:
-    """Clusterings of any age, and replacements that were requested after ours."""
+    """Clusterings of any age, and replacements that were requested after Lakeward's."""
     time = f"202601010000{name[:5]}"
     found = conflict(timeline(EARLIER), timeline(EARLIER, OWN_PENDING, name), {time: SAME})
     assert found == (time if meets else None)
@@ -127,7 +127,7 @@ def test_buckets_meet_whatever_their_ids() -> None:
 
 
 def test_a_write_remembers_the_greatest_requested_time() -> None:
-    """Hudi's *last* goes by requested time, not by which one completed last."""
+    """Hudi's *last* uses the requested time, not by which one completed last."""
     seen = SeenAtStart.of(timeline("20000_20260101000021000.deltacommit", "10000_20260101000025000.deltacommit"))
     assert seen.last == "20260101000020000"
     assert State.COMPLETED not in {each.state for each in timeline(OWN_PENDING).instants}

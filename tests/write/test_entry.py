@@ -65,7 +65,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_record_index_of_lakewards(tmp_path: Path) -> None:
-    """A call goes by the one below the table, or in the folder that it names, and each write is in it; by one in a
+    """A call uses the one below the table, or in the folder that it names, and each write is in it; by one in a
     database none is written from Python."""
     for location in (None, str(tmp_path / "indexes")):
         base = new_table(tmp_path / f"t-{location is None}")

@@ -39,7 +39,7 @@ class History:
     rows: dict[str, Row] = field(default_factory=dict)
     newest: dict[str, int] = field(default_factory=dict)
     """The greatest ordering value that a key had: after a delete without one, smaller ones are not drawn, for what they
-    come to hangs on where the delete is stored."""
+    become depends on where the delete is stored."""
     clock: SkippingClock = field(default_factory=SkippingClock)
     """One for all, or a write would be completed behind the request of what comes after it."""
     shown: list[str] = field(default_factory=list)

@@ -194,7 +194,7 @@ def test_a_key_that_is_in_several_partitions(tmp_path: Path, index: IndexKind, t
 
 
 def test_a_key_that_a_log_deleted(tmp_path: Path) -> None:
-    """The group that it left is not written again, whether rows move or not; there the key would come to life. Keeps 2
+    """The group that it left is not written again, whether rows move or not; there the key would live again. Keeps 2
     of write/flow/one_place."""
     base = new_table(tmp_path / "t")
     no_merge = {"sizes": FileSizes(small_file=0), "index": IndexKind.GLOBAL_SIMPLE}

@@ -1,5 +1,5 @@
 """Lives of tables whose writers use indexes of Lakeward's, each write by one that is drawn, against a dictionary of
-rows: what an index was told, what it lacks, and what was undone since.
+rows: what an index heard, what it lacks, and what was undone since.
 
 A seed is one life; LAKEWARD_RUNS=1000 runs as many.
 """

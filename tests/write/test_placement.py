@@ -264,7 +264,7 @@ def test_the_number_of_a_bucket():
 
 
 def test_how_large_rows_are():
-    """The newest commit with large base files tells, of which logs are no part; without one nothing does."""
+    """The newest commit with large base files says it, of which logs are no part; without one nothing does."""
 
     def commit(*files):
         stats = tuple(WriteStat(path=path, total_write_bytes=size, num_writes=rows) for path, size, rows in files)

@@ -205,7 +205,7 @@ def test_a_compaction_between_two_writes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_global", [True, False])
 def test_a_delete_that_loses(tmp_path: Path, is_global: bool) -> None:
     """A delete with a smaller ordering value changes nothing by event time; the index must not take it for one that
-    took the key away. By an index of a partition it is told nothing of such a write. Keeps 3 of write/own_index."""
+    took the key away. By an index of a partition it is given nothing of such a write. Keeps 3 of write/own_index."""
     base = new_table(tmp_path / "t")
     write(base, [("k1", 5, "p", "a"), ("k2", 5, "p", "a")], clock=CLOCK)
     entries = MemoryEntries(is_global=is_global)

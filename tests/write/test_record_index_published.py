@@ -75,8 +75,8 @@ def test_it_travels_to_tasks(tmp_path: Path) -> None:
 @pytest.mark.parametrize("first", [1, 2], ids=["asked", "shown"])  # behind the opening that shows it is there
 @pytest.mark.parametrize("times", [AGAIN_MAX, AGAIN_MAX + 1])
 def test_an_index_that_is_built_again_meanwhile(tmp_path: Path, times: int, first: int) -> None:
-    """It is opened, and asked or told, again as often as five times; then the write fails, and leaves nothing. Keeps 4
-    of write/own_index."""
+    """It is opened, and asked or informed, again as often as five times; then the write fails, and leaves nothing.
+    Keeps 4 of write/own_index."""
     base = built(tmp_path / "t", "COPY_ON_WRITE")
     calls = 0
 

@@ -61,7 +61,7 @@ def test_a_clustering_says_what_it_takes(table: Path) -> None:
 
 
 def test_an_overwrite_that_knows_nothing_yet(table: Path) -> None:
-    """It finds ours when it commits."""
+    """It finds Lakeward's when it commits."""
     name = "20261121072053168.replacecommit.requested"
     (table / ".hoodie/timeline" / name).write_bytes((GOLDEN / name).read_bytes())
     assert touched(table, parsed(name)) == (frozenset(), None)

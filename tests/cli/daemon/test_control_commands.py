@@ -75,7 +75,7 @@ def test_a_table_is_called_by_its_last_folder(store: Store, tmp_path: Path, capf
 
 
 def test_a_file_group_or_a_group_of_tables(store: Store) -> None:
-    """A file group goes by partition and id; the partition may have slashes, or not be there."""
+    """A file group is named by partition and id; the partition may have slashes, or not be there."""
     assert run(["pause", "orders", "--file-group", "2026/01/fg-0", "--reason", "x"]) == 0
     assert run(["pause", "orders", "--file-group", "fg-0", "--reason", "x"]) == 0
     assert run(["pause", "--group", "nightly", "--reason", "x"]) == 0

@@ -48,7 +48,7 @@ def test_the_configuration_says_where_the_store_is(url: str, tmp_path: Path, cap
 def test_rebuild_fills_the_store_from_the_timelines(
     url: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A dry run changes nothing; a table that cannot be read is told, and makes exit 4."""
+    """A dry run changes nothing; a table that cannot be read is reported, and makes exit 4."""
     orders = copy_golden("v9", tmp_path / "orders", pending=True)
     assert run(["state", "rebuild", str(orders), "--url", url, "--dry-run", "--json"]) == 0
     report = json.loads(capfd.readouterr().out)

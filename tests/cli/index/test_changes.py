@@ -46,7 +46,7 @@ def test_commits_are_shown_in_order(table: Path, capfd: pytest.CaptureFixture[st
 
 
 def test_all_are_counted_and_some_are_listed(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Keeps of services/indexing/judge/key_change_list. What is told of all commits comes to where the rows are."""
+    """Keeps of services/indexing/judge/key_change_list. What is reported of all commits leads to where the rows are."""
     assert run(["index", "changes", str(table), "--limit", "1"]) == 0
     assert "… and 3 more; --limit lists them." in capfd.readouterr().out
 

@@ -135,8 +135,8 @@ def test_a_plan(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_logs(table: Path, call: Call) -> None:
-    """Keys that are in logs, and rows that a log deleted, are told with --with-logs; the cache has logs where it was
-    built so, and updates go on so. Other indexes have logs anyway."""
+    """Keys that are in logs, and rows that a log deleted, are reported with --with-logs; the cache has logs where it
+    was built so, and updates go on so. Other indexes have logs anyway."""
     write(table, [("k1", 5, "a", "y")])
     write(table, [("k2", 5, "a", None)], "delete")
     kind, logs = ("--type", "bloom"), ("--type", "bloom", "--with-logs")

@@ -60,7 +60,7 @@ def test_filled_from_another_index(
     assert [each["key"] for each in call("lookup", "k1", "k3", "k4")["locations"]] == ["k1", "k3"]
     assert call("verify", "--all")["faults"] == []
     assert "built already" in call("migrate", "--from", "bloom", code=2)
-    assert states(call, target) == ["in use"], "it was not ours to drop"
+    assert states(call, target) == ["in use"], "it was not for migrate to drop"
     call("drop")
 
     with monkeypatch.context() as patched:
@@ -85,7 +85,7 @@ STEPS = {
 def test_stopped_on_the_way(
     target: str, stopped: str, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that dies at any step leaves no index that anything goes by, and the next one is not held up by what it
+    """A process that dies at any step leaves no index that anything uses, and the next one is not held up by what it
     left. Keeps 2 of services/indexing/run/index_migration."""
     place = {"record": "RecordPlace", "postgres": "DatabasePlace"}[target]
 

@@ -24,7 +24,7 @@ from tests.golden_tables import copy_golden
 def test_a_drop_of_nothing_is_no_success(
     kind: str, code: str, what: str, words: tuple[str, ...], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """An operator who names another table, type or location by mistake is told so, by the exit code, too."""
+    """An operator who names another table, type or location by mistake is informed, by the exit code, too."""
     table = copy_golden("v9", tmp_path / "table")
     before = everything(table)
     command = ["index", "drop", str(table), "--type", kind, "--writers", "stopped", *words]

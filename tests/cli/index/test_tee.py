@@ -72,7 +72,7 @@ def test_an_index_on_trial(table: Path, call: Any) -> None:
     roles = {each["type"]: each["role"] for each in call("list")["indexes"] if each["role"]}
     assert roles == {"simple": "primary", "record": "shadow"}
     put(table, [("k1", 2, "a", "y"), ("k4", 2, "b", "y")])
-    assert behind(call) == 0, "the shadow was told"
+    assert behind(call) == 0, "the shadow was informed"
     write(table, [("k5", 3, "a", "z")])
     assert behind(call) == 1
     assert "would fail without it" in call("drop", "--type", "record", code=2)

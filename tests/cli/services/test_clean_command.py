@@ -93,7 +93,7 @@ def test_only_some_partitions(table: Path, capfd: pytest.CaptureFixture[str]) ->
 
 
 def test_nothing_to_do(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Hudi's ten commits by default are more than there are; --exit-code tells a script."""
+    """Hudi's ten commits by default are more than there are; --exit-code informs a script."""
     assert run(["clean", str(table), "--dry-run", "--exit-code"]) == 3
     assert "By commits, 10: 7 commits have completed" in capfd.readouterr().out
     assert run(["clean", str(table), "--dry-run", "--policy", "hours", "--exit-code"]) == 3

@@ -69,7 +69,7 @@ def test_why_nothing_may_go() -> None:
 
 
 def test_what_an_earlier_clean_took_away_is_distinguished() -> None:
-    """What stands until it is deleted is not among what would go, and is shown with its clean and the moment."""
+    """What stays until it is deleted is not among what would go, and is shown with its clean and the moment."""
     outcome = read_table(LEFT_IN_PLACE).plan()
     reported = clean_as_json(outcome)
     assert (reported["files"], [each["base_instant"] for each in reported["dead"]]) == (1, ["20260101002000000"])

@@ -28,7 +28,7 @@ def base(tmp_path: Path) -> Path:
 
 def test_from_a_dry_run_to_the_layout_and_back(base: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Keeps 1 and 2 of cli/services/layout_command: nothing is written with --dry-run, nor without a word about the
-    writers, a shared lock is no such word, and what is done is what was told; the files are sorted and verified in
+    writers, a shared lock is no such word, and what is done is what was announced; the files are sorted and verified in
     processes of this machine as in this one."""
     words = ["table", "convert", str(base), "--timezone", "UTC", "--layout"]
     files = {path: path.read_bytes() for path in base.rglob("*") if path.is_file()}

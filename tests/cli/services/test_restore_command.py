@@ -1,4 +1,4 @@
-"""A table is taken back to a commit by hand; what is lost is told before and after."""
+"""A table is taken back to a commit by hand; what is lost is reported before and after."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failed writes are rolled back by hand; what stays is told with its reason."""
+"""Failed writes are rolled back by hand; what stays is reported with its reason."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_one_run_rolls_back_compacts_and_cleans(tmp_path: Path) -> None:
 
 
 def test_for_people_each_step_has_its_name(tmp_path: Path) -> None:
-    """What a line is about is told by the step that it stands under."""
+    """What a line is about follows from the step that it stands under."""
     base, config = copy_golden("v9", tmp_path / "table"), configured(tmp_path)
     lines = CliRunner().invoke(app, ["service", str(base), "--config", str(config), "--dry-run"]).stdout.splitlines()
     steps = [line for line in lines if line in ("recovery", "rollback", "compaction", "clean", "archive")]
@@ -97,7 +97,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_step_that_is_refused_holds_no_other_back(tmp_path: Path) -> None:
-    """Keeps 2 of cli/services/service_command: the refusal is told, the others are done, and the exit code is the
+    """Keeps 2 of cli/services/service_command: the refusal is reported, the others are done, and the exit code is the
     refusal's."""
     base, config = copy_golden("v9", tmp_path / "table"), configured(tmp_path)
     properties = base / ".hoodie/hoodie.properties"

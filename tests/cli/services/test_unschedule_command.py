@@ -86,7 +86,7 @@ def test_hudis_own_plan_stays(tmp_path: Path, dry_run: tuple[str, ...], capfd: p
 
 
 def test_a_plan_of_hudis_that_is_asked_for(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """It goes by name, with no writer at work, and beside writers once it was silent for long enough."""
+    """It is removed by name, with no writer at work, and beside writers once it was silent for long enough."""
     table = copy_golden("v9", tmp_path / "table", pending=True)
     plan = table / ".hoodie/timeline" / f"{PENDING}.compaction.requested"
     os.utime(plan)

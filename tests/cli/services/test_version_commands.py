@@ -16,7 +16,7 @@ from tests.write.writing import BUCKETS, new_table, values, write
 
 def test_from_a_dry_run_to_another_version(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Keeps 1 and 2 of cli/services/version_commands: nothing is written with --dry-run, nor without a word about the
-    writers, a shared lock is no such word, and what is done is what was told."""
+    writers, a shared lock is no such word, and what is done is what was announced."""
     base = copy_golden("v9", tmp_path / "t")
     words = ["table", "upgrade", str(base), "--to", "10", "--timezone", "UTC"]
     file = base / ".hoodie/hoodie.properties"
@@ -35,7 +35,7 @@ def test_from_a_dry_run_to_another_version(tmp_path: Path, capfd: pytest.Capture
 
 
 def test_the_way_down_is_shown_and_gone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Keeps 2 of cli/services/version_commands: what is compacted and cleaned is told before, by file."""
+    """Keeps 2 of cli/services/version_commands: what is compacted and cleaned is reported before, by file."""
     base, clock = new_table(tmp_path / "t", version=10, has_metadata_table=False), SkippingClock()
     clock.slept = -60.0  # the writes are a minute old, for the command's own clock
     write(base, [("a", 1, "p", "first")], clock=clock, **BUCKETS)

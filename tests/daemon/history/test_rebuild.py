@@ -1,4 +1,4 @@
-"""A store that was lost knows again what the timelines tell."""
+"""A store that was lost knows again what the timelines say."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_rebuild_is_the_same_twice(tmp_path: Path) -> None:
 
 
 def test_one_bad_table_does_not_end_it(tmp_path: Path) -> None:
-    """It is told, with why; the others are rebuilt."""
+    """It is reported, with why; the others are rebuilt."""
     orders = copy_golden("v9", tmp_path / "orders", pending=True)
     report = rebuild(f"sqlite:///{tmp_path}/lakeward.db", {"a": str(tmp_path / "missing"), "b": str(orders)})
     assert [table.name for table in report.problems] == ["a"]

@@ -1,4 +1,4 @@
-"""What the daemon tells its store, while the store answers and while it does not."""
+"""What the daemon writes into its store, while the store answers and while it does not."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def event(text: str, kind: FactKind = FactKind.PARKED) -> Record:
 
 
 def test_what_happened_is_shown_in_order_when_it_is_sent(shown: Reported, store: Store) -> None:
-    """Nothing is told before: the loop does not wait for the store."""
+    """Nothing is stored before: the loop does not wait for the store."""
     shown.recorder.happened(event("first"), at=1.0)
     shown.recorder.happened(event("second", FactKind.UNPARKED), at=2.0)
     assert not store.events.latest("orders") and not shown.recorder.is_settled
@@ -134,7 +134,7 @@ def test_a_store_that_is_away_is_shown_later(shown: Reported, store: Store, monk
 
 
 def test_jobs_of_a_holder_before_us_are_ended_as_lost(shown: Reported, store: Store) -> None:
-    """Jobs of the tables that we have now are ended; ours run on."""
+    """Jobs of the tables that we have now are ended; those of this daemon run on."""
     for job, table, holder in (("j1", "orders", "b"), ("j2", "orders", "a"), ("j3", "items", "b")):
         store.jobs.begin(JobRecord(job, table, "compaction", 1.0, holder=holder))
     shown.recorder.end_jobs_of_others(frozenset({"orders"}))

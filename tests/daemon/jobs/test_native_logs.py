@@ -1,4 +1,4 @@
-"""The daemon on a table of version 10: what is due there is told in all of its files, and jobs do it."""
+"""The daemon on a table of version 10: what is due there is reported in all of its files, and jobs do it."""
 
 from __future__ import annotations
 

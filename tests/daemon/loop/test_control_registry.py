@@ -1,4 +1,4 @@
-"""What operators said, as the store shows it, and what of it is told."""
+"""What operators said, as the store shows it, and what of it the daemon hears."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def test_a_cancellation_is_offered_until_a_daemon_ended_it() -> None:
 
 
 def test_a_table_that_comes_later_hears_what_was_said_of_it() -> None:
-    """The controls for the table itself and for its group are told in order; not what was cancelled, and nothing for
-    others."""
+    """The controls for the table itself and for its group are handed on in order; not what was cancelled, and nothing
+    for others."""
     controls = registry()
     controls.update(
         [

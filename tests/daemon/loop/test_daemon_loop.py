@@ -147,7 +147,7 @@ def test_a_pause_holds_across_a_restart_until_it_is_resumed(root: Path, tmp_path
 
 
 def test_version_6_is_compacted_where_its_writers_are_stopped(root: Path, tmp_path: Path) -> None:
-    """The configuration says so; its other services stay with Hudi, and that is told."""
+    """The configuration says so; its other services stay with Hudi, and that is reported."""
     table = copy_golden("v6", root / "old")
     serving = Serving(root, tmp_path / "state")
     locks = serving.settings.locks.model_copy(update={"writers": Writers.STOPPED})
@@ -189,8 +189,8 @@ def test_a_table_of_a_kind_that_leaves_no_work_is_quiet(root: Path, tmp_path: Pa
 
 def test_each_service_is_refused_by_itself(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps 1 of daemon/work/planning and 1 of config/permitted_services: an unknown kind of change data capture stops
-    compaction, which is told with its reason, in an event, by a gauge, on the page; the table is cleaned all the same.
-    What stops all stops the table."""
+    compaction, which is reported with its reason, in an event, by a gauge, on the page; the table is cleaned all the
+    same. What stops all stops the table."""
     monkeypatch.setattr("lakeward.services.clean.job.AFTER_COMMITS", 1)
     table = copy_golden("v9", root / "orders")
     first = Serving(root, tmp_path / "state", settings={"defaults.services": '["compaction"]'})
@@ -351,7 +351,7 @@ def test_two_daemons_share_the_tables(root: Path, tmp_path: Path) -> None:
     assert not held[0] & held[1]
     for daemon in daemons:
         seen = {str(table) for table in tables if daemon.backlog(str(table)) is not None}
-        assert seen == daemon.service.held_tables, "what another one services is not ours to show"
+        assert seen == daemon.service.held_tables, "what another one services is not for it to show"
 
 
 def test_a_store_that_fails_stops_nothing_but_remembering(root: Path, tmp_path: Path) -> None:
@@ -895,7 +895,7 @@ def test_the_last_job_is_known_after_a_restart(root: Path, tmp_path: Path) -> No
 def test_write_amplification_is_shown_once_writers_wrote(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is their bytes and ours over theirs, since this daemon watches."""
+    """It is the bytes of writers and of the daemon over those of writers, since this daemon watches."""
     table = copy_golden("v9", root / "orders")
     serving = Serving(root, tmp_path / "state")
     serving.run(30)

@@ -59,7 +59,9 @@ def store_that_goes_away(request: pytest.FixtureRequest, tmp_path: Path) -> Iter
                 server.execute("SELECT pg_promote()")
             else:
                 server.up()
-            server.execute("UPDATE leases SET until = 0")  # its clock did not use a minute meanwhile, as ours did
+            server.execute(
+                "UPDATE leases SET until = 0"
+            )  # its clock did not use a minute meanwhile, as that of the daemon did
 
         with opened(server.url()) as store:
             yield store, leave, come_back

@@ -72,7 +72,8 @@ def test_what_is_documented_is_emitted_and_nothing_else():
 
 
 def test_names_follow_the_rules_of_prometheus():
-    """The prefix is ours, counters end with _total, units are base units and stand last, no name is there twice."""
+    """The prefix is Lakeward's, counters end with _total, units are base units and stand last, no name is there
+    twice."""
     names = [spec.name for spec in METRICS]
 
     assert len(set(names)) == len(names)
@@ -141,7 +142,7 @@ def test_gauges_say_what_the_status_says():
 
 
 def test_without_an_objective_there_are_no_gauges_of_it():
-    """`objective = "none"` switches off what the alert rests on; the record's age is still told."""
+    """`objective = "none"` switches off what the alert rests on; the record's age is still reported."""
     shown = table("orders", backlog=backlog(oldest_unmerged_at=NOW - 4000), objective=None)
     text = scrape(busy(service(shown)))
 
@@ -217,7 +218,7 @@ def test_tables_beyond_the_cap_share_a_label_and_sums_stay_right():
     metrics = Metrics(CollectorRegistry(), tables_max=2)
     metrics.show(lambda: service(*tables))
     metrics.polled("t4", PollOutcome.CHANGED, 0.1)
-    metrics.keep({})  # what a poll was told of is forgotten, so that the order below is that of the status
+    metrics.keep({})  # what a poll saw is forgotten, so that the order below is that of the status
     text = scrape(metrics)
 
     assert {labels["table"] for labels, _ in samples(text)["lakeward_table_log_files"]} == {"t0", "t1", OTHER}

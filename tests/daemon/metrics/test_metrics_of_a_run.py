@@ -1,4 +1,4 @@
-"""What a daemon that services a table tells Prometheus, held against what is documented."""
+"""What a daemon that services a table gives Prometheus, held against what is documented."""
 
 from __future__ import annotations
 

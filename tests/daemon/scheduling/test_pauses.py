@@ -45,7 +45,7 @@ def test_the_last_word_counts():
 
 
 def test_lift():
-    """A target's pause is lifted, and no other target's; a pause told twice counts once."""
+    """A target's pause is lifted, and no other target's; a pause heard twice counts once."""
     pauses = Pauses()
     for control in (Control("1", TABLE, "x"), Control("1", TABLE, "x"), Control("2", FILE_GROUP, "y")):
         pauses.add(control)

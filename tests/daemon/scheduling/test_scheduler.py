@@ -1019,7 +1019,7 @@ def test_resume_ends_shadow_and_remembers():
 
 
 def test_resume_before_the_table_is_known():
-    """A resume that is told again after a restart counts although the foreign instant is found later."""
+    """A resume that is heard again after a restart counts although the foreign instant is found later."""
     stage = Stage()
     stage.say(Resumed(ControlTarget(ControlTargetKind.TABLE, "a"), foreign_seen_until="20270115080000000"))
     stage.recovered("a")
@@ -1105,7 +1105,7 @@ def test_a_refused_recovery_is_tried_again_and_not_promised():
 
 
 def test_lost_lease():
-    """A daemon that loses the lease tells the job to stop, waits, and recovers first when it is back."""
+    """A daemon that loses the lease asks the job to stop, waits, and recovers first when it is back."""
     stage = Stage()
     stage.recovered("a")
     job = one(Run, stage.planned("a")).job
@@ -1121,7 +1121,7 @@ def test_lost_lease():
 
 
 def test_recovery_of_an_older_lease_does_not_count():
-    """A recovery that was told to stop because the lease was lost is repeated, even if it got through."""
+    """A recovery that was asked to stop because the lease was lost is repeated, even if it got through."""
     stage = Stage()
     stage.add("a")
     recovery = one(Run, stage.last).job
@@ -1131,7 +1131,7 @@ def test_recovery_of_an_older_lease_does_not_count():
 
 
 def test_removed_table():
-    """A removed table is gone, its work told to stop; its job keeps its slot until it answers."""
+    """A removed table is gone, its work asked to stop; its job keeps its slot until it answers."""
     stage = Stage(Limits(jobs_max=1))
     stage.recovered("a", "b")
     job = one(Run, stage.planned("a")).job

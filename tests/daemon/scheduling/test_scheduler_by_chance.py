@@ -264,7 +264,7 @@ class World:
             assert view.reason.endswith("."), view.reason
             watched = view.state not in (TableState.DISABLED, TableState.WAITING)
             if watched and not self.stopping:
-                assert wake is not None, f"{name} is ours and nothing will wake the daemon for it"
+                assert wake is not None, f"{name} is leased and nothing will wake the daemon for it"
             if view.state in (TableState.RUNNING, TableState.RECOVERING) and view.running:
                 assert view.running[0].id in self.jobs
 

@@ -48,7 +48,7 @@ def test_a_name_of_strangers_leads_to_nothing(host: str, status: int) -> None:
 
 
 def test_what_listens_on_a_name_is_known_under_it() -> None:
-    """The name in `listen` is ours; an operator does not have to list it once more."""
+    """The name in `listen` is Lakeward's; an operator does not have to list it once more."""
     assert access_to("box.internal:8490", hosts=(), token=None).refusal("/", {"host": "box.internal:1"}) is None
     assert access_to("0.0.0.0:8490", hosts=(), token=None).refusal("/", {"host": "box"}) is Denial.OTHER_HOST
     assert access_to("0.0.0.0:8490", hosts=(), token=None).refusal("/", {}) is None  # HTTP/1.0

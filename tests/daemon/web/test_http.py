@@ -303,7 +303,7 @@ def server(daemon: Daemon) -> Iterator[HttpServer]:
 
 
 def test_a_server_answers_when_start_returns_and_its_port_is_free_after_stop(server: HttpServer):
-    """It takes any free port, and tells which."""
+    """It takes any free port, and says which."""
     with urlopen(f"{server.address}-/healthy", timeout=10) as answer:
         assert answer.read() == b"Healthy.\n"
         assert answer.headers["Server"] is None
@@ -316,7 +316,7 @@ def test_a_server_answers_when_start_returns_and_its_port_is_free_after_stop(ser
 
 
 def test_an_idle_connection_does_not_hold_a_stop_up(server: HttpServer):
-    """Browsers and Prometheus keep theirs open."""
+    """Browsers and Prometheus keep their connections open."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
     connection.request("GET", "/-/ready")
     assert connection.getresponse().read() == b"Ready.\n"

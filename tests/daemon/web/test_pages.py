@@ -149,7 +149,7 @@ def test_a_job_that_waits_is_shown_apart(pages: Pages):
 
 def test_what_needs_attention_stands_first():
     """What cannot be read, a missed objective, then what is stopped, then what is odd, then what works, then what is
-    not ours."""
+    not this daemon's."""
     names = [shown.name for shown in in_order(varied_tables(), NOW)]
 
     assert names[:2] == ["broken", "clickstream.events_raw"]
@@ -198,7 +198,7 @@ def test_a_refused_table_promises_nothing(pages: Pages):
 
 
 def test_a_table_in_shadow_misses_nothing(pages: Pages):
-    """Its age is told without a meter, and is no concern."""
+    """Its age is shown without a meter, and is no concern."""
     shadow = table("t", TableState.SHADOW, backlog=backlog(oldest_unmerged_at=NOW - 90_000))
     page = Page(pages.all_tables(service(shadow)))
 
@@ -380,7 +380,7 @@ def test_a_table_says_how_far_its_indexes_are_behind(pages: Pages):
 
 def test_a_table_says_what_was_found_of_an_index_on_trial(pages: Pages):
     """How many commits and keys were compared, what waits and why; one that was wrong stands with the tables, too. A
-    choice that cannot be read is told."""
+    choice that cannot be read is reported."""
     tee = Tee(3, IndexType.METADATA, IndexType.RECORD, compared=12, keys=3400, clean=12)
     right = with_indexes(
         IndexMemory(tee=TeeStatus(tee, Staleness(2, 10, 60.0), against="The index record is out of use."))

@@ -92,7 +92,7 @@ class Counts(Silent):
 
 
 def test_a_poll_says_of_others_who_service_the_table(tmp_path: Path) -> None:
-    """It tells of their newest instant, and whether anything changed since the poll before."""
+    """It reports their newest instant, and whether anything changed since the poll before."""
     bench = Bench(tmp_path, pending=True)
     bench.table = replace(bench.table, serviced_since=0.0)
     first, second = bench.worker.poll(bench.table), bench.worker.poll(bench.table)
@@ -134,7 +134,7 @@ def test_a_plan_is_stopped_where_it_asks(tmp_path: Path) -> None:
 
 
 def test_pending_plans_are_work(tmp_path: Path) -> None:
-    """Plans of other services are work too. One of theirs that holds an excluded group is not: we may neither run it
+    """Plans of other services are work too. Such a plan that holds an excluded group is not: we may neither run it
     nor roll it back, and a job that is begun for it would be begun again and again."""
     bench = Bench(tmp_path, pending=True)
     assert bench.plan().demand.operations == 1
@@ -148,7 +148,7 @@ def test_a_plan_of_lakeward_that_is_too_old_is_unscheduled(tmp_path: Path, monke
     """It is named, and the job for it frees its file groups."""
     monkeypatch.setattr("lakeward.daemon.work.planning.PLAN_EXPIRY_SECONDS", 60.0)
     bench = Bench(tmp_path, pending=True)
-    assert bench.plan().demand.expired_plans == (), "it is not ours"
+    assert bench.plan().demand.expired_plans == (), "it is another service's"
     bench.worker.forget("orders")
     instant = bench.make_the_plan_own()
 
@@ -279,7 +279,7 @@ def plan_of(*, completed: bool, recovered: bool) -> CompactedPlan:
     ],
 )
 def test_only_progress_is_a_result(plan: CompactedPlan, result: JobResult) -> None:
-    """A plan that the job made itself and that came to nothing would be demanded again at once, as fast as the machine
+    """A plan that the job made itself and that achieved nothing would be demanded again at once, as fast as the machine
     can; as NOTHING it makes the table back off."""
     assert compaction_job._compacted(CompactionReport((plan,), PlanOutcome((), ()))).result is result
 
@@ -408,7 +408,7 @@ def consumers_of(bench: Bench) -> Any:
 
 
 def test_a_count_says_how_far_consumers_are_behind(tmp_path: Path) -> None:
-    """It names each consumer of the configuration; a watermark that cannot be read is told as not known."""
+    """It names each consumer of the configuration; a watermark that cannot be read is reported as not known."""
     read = tmp_path / "read"
     bench = Bench(tmp_path, settings={"defaults.clean.consumers": f'{{daily = "file:{read}"}}'})
     bench.plan()

@@ -90,7 +90,7 @@ def test_a_cancelled_job_has_no_worker_left(dispatcher: LocalDispatcher, tmp_pat
 
 def test_an_interrupt_is_its_parents_to_hear(dispatcher: LocalDispatcher) -> None:
     """Keeps 3 of engine/dispatch/local: a terminal sends Ctrl-C to the workers, too, and they go on until they are
-    told."""
+    reported."""
     (outcome,) = dispatcher.run(tasks.interrupt_me, [1], description="test", on_progress=ignore)
     assert isinstance(outcome, Done) and outcome.result != os.getpid()
 

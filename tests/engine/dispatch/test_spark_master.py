@@ -1,4 +1,4 @@
-"""A master that does not answer is told before a driver is started. Keeps of engine/dispatch/spark_master."""
+"""A master that does not answer is reported before a driver is started. Keeps of engine/dispatch/spark_master."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def closed_port() -> int:
 
 
 def test_a_master_that_does_not_answer_is_called_that(closed_port: int) -> None:
-    """Each host that was tried is told, and the remedy, but not the password of the URL."""
+    """Each host that was tried is reported, and the remedy, but not the password of the URL."""
     url = f"spark://me:secret@127.0.0.1:{closed_port},127.0.0.2:{closed_port}"
     with pytest.raises(EngineAway) as caught:
         check_master(url)

@@ -35,7 +35,7 @@ def test_it_is_started_by_whichever_thread_needs_it(seen: dict[str, Any]) -> Non
 
 
 def test_settings_that_follow_from_memory_are_made(seen: dict[str, Any]) -> None:
-    """What is derived is told of what is set, in spark-defaults.conf, too; a master without a number gets one."""
+    """What is derived follows from what is set, in spark-defaults.conf, too; a master without a number gets one."""
     assert seen["overhead of spark-defaults.conf"] == "3g"
     assert seen["settings"] == ["local[2]", "512m"]
 

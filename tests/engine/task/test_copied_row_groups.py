@@ -192,7 +192,7 @@ def test_statistics_of_columns_cover_the_copied_rows(spec: OperationSpec, monkey
 def test_where_it_cannot_be_proved_right_all_rows_are_merged(
     spec: OperationSpec, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A base file without the word of its footer, of another form, or whose ranges are not exact."""
+    """A base file whose footer does not say it, of another form, or whose ranges are not exact."""
     path = Path(spec.slice.base_path) / BASE
     if change == "not sorted":
         path.write_bytes(path.read_bytes().replace(b"lakeward.sorted.by", b"lakeward.sorted.no"))

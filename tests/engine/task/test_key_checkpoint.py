@@ -105,7 +105,7 @@ def test_a_file_that_is_not_in_the_order_it_says(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize("kind", [FaultKind.KILL, FaultKind.TORN, FaultKind.BEFORE, FaultKind.LOST_REPLY])
 def test_whole_or_not_there(kind: FaultKind, tmp_path: Path) -> None:
     """Keeps 1 of engine/task/key_checkpoint: at whichever call the task is stopped, a checkpoint that has its name is
-    whole, and a second attempt comes to it; and one that was made meanwhile stays."""
+    whole, and a second attempt reads it; and one that was made meanwhile stays."""
     keys = [f"k{number}" for number in range(50)]
     for number in range(100):
         (tmp_path / str(number)).mkdir()

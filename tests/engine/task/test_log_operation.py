@@ -261,7 +261,7 @@ def test_text_that_repeats_stays_in_dictionaries(
 ) -> None:
     """From the Parquet blocks that are read to the one that is written, checks and all; readers see what they saw.
 
-    Of blocks of few rows it is not told which columns repeat.
+    Of blocks of few rows it is not said which columns repeat.
     """
     written: list[pa.Schema] = []
 

@@ -107,7 +107,7 @@ def test_the_slice_reads_as_before(tmp_path: Path, rules: MergeRules) -> None:
 
 def test_the_two_files(tmp_path: Path) -> None:
     """One version and token, and each with what it holds; each has its statistics, that of
-    deletes an empty range for each column, and the folder tells of all records."""
+    deletes an empty range for each column, and the folder speaks of all records."""
     flushes = [Flush("200", [("b", 7, "x"), ("a", 9, "y")]), Flush("210", [], [("c", 3), ("b", 8), ("d", None)])]
     given = lay_out(tmp_path, None, native(flushes[0]) | native(flushes[1]))
     columns = IndexedColumns({"ts": LONG}, StatsVersion.V2)

@@ -197,7 +197,7 @@ def test_what_was_merged_by_order_says_so(spec: OperationSpec, sorted_base: bool
 
 
 def test_a_base_file_that_is_not_sorted_stays_so(spec: OperationSpec) -> None:
-    """Without the word of its footer rows are merged by their hashes, and stay in the order in which they are."""
+    """Rows are merged by their hashes where its footer does not say it, and stay in the order in which they are."""
     result = run_operation(LocalStorage(), spec, 0)
     assert result.counts.merged_by is MergedBy.HASHES
     assert not is_sorted(Path(spec.attempt_folder) / result.file_name)
@@ -366,7 +366,7 @@ def rows_of(path: Path) -> dict[str, dict[str, object]]:
 def test_changes_that_are_not_what_was_merged_are_no_result(
     spec: OperationSpec, monkeypatch: pytest.MonkeyPatch, lost: str
 ) -> None:
-    """Keeps 1 of engine/task/change_log_output: neither are they where one was not told, nor where the file has
+    """Keeps 1 of engine/task/change_log_output: neither are they where one was not named, nor where the file has
     another."""
     write = ChangeLogWriter.write
 

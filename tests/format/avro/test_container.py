@@ -305,7 +305,7 @@ SOME_OF_EVERYTHING: dict[str, Any] = {
 
 @pytest.mark.parametrize("branch", [None, {"x": 0.5}, "ü", [{"x": 1.0}, {"x": -2.0}]], ids=str)
 def test_every_type_is_read_as_fastavro_reads_it(branch: Any) -> None:
-    """The decoder is ours; what other implementations write, and how they read it, says whether it is right."""
+    """The decoder is Lakeward's; what other implementations write, and how they read it, says whether it is right."""
     record = {
         "a": {"x": 1.5},
         "b": branch,

@@ -79,7 +79,7 @@ def test_values_are_read_as_what_they_are(kind: str, value: object, read: object
     ],
 )
 def test_value_of_another_type_is_refused_by_name(kind: str, value: object, path: str) -> None:
-    """The error tells the file and the way to the field."""
+    """The error names the file and the way to the field."""
     with pytest.raises(BrokenFile, match=rf"t\.commit .* In it, {path} is "):
         ASK[kind](fields({"a": value}), "a")
 

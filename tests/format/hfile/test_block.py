@@ -87,7 +87,7 @@ def test_a_claim_of_more_than_deflate_can_give_is_broken():
 
 
 def test_what_is_no_gzip_is_broken():
-    """A payload that is damaged, cut short or none at all is told with its place."""
+    """A payload that is damaged, cut short or none at all is reported with its place."""
     stored = gzip.compress(b"payload", mtime=0)
     for bad in (b"", b"\0" * 30, stored[:-1], stored[:-4] + bytes(4)):
         data = header(block(META.value, bad, Form(codec=NONE)), uncompressed=7)

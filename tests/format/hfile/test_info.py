@@ -31,7 +31,7 @@ def test_infos_come_back(info: dict[str, bytes]):
     ],
 )
 def test_entries_with_versions_or_tags_are_refused(info: dict[bytes, bytes], why: str):
-    """Their entries are longer than ours, and no writer but HBase itself makes them."""
+    """Their entries are longer than Lakeward's, and no writer but HBase itself makes them."""
     with pytest.raises(Unsupported, match=why):
         reader(hfile([(b"a", b"v")], info=info))
 

@@ -34,7 +34,7 @@ def test_the_bytes_are_protobufs():
 
 @pytest.mark.parametrize("data", ["08", "0896", "1203aabb", "0b", "0d0000", "12ffffffffffffffffff01", "80" * 11])
 def test_what_is_cut_short_is_broken(data: str):
-    """A field that reaches beyond the message, or a number without an end, is told."""
+    """A field that reaches beyond the message, or a number without an end, is reported."""
     with pytest.raises(BrokenMessage):
         decode_message(bytes.fromhex(data))
 

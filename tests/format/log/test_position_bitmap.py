@@ -37,7 +37,7 @@ def bits(first, numbers):
 
 
 def test_each_kind_of_container():
-    """Arrays, runs and bitmaps, in low and high parts, come to the numbers that went in."""
+    """Arrays, runs and bitmaps, in low and high parts, give the numbers that went in."""
     assert decode_position_bitmap(text((0, arrays(k0=[1, 3, 5], k2=[7])))).tolist() == [1, 3, 5, 2 * 65536 + 7]
     assert decode_position_bitmap(text((1, runs(0, (4, 2), (10, 0))))).tolist() == [2**32 + n for n in (4, 5, 6, 10)]
     many = np.arange(0, 65536, 3)

@@ -100,7 +100,7 @@ def test_columns_are_joined_each_for_itself():
 
 
 def test_the_order_is_that_of_queries():
-    """Text and bytes go by their unsigned bytes, and NaN is above all numbers."""
+    """Text and bytes are ordered by their unsigned bytes, and NaN is above all numbers."""
     texts = (of_file("a", "！", "！", ValueKind.STRING), of_file("b", "😀", "😀", ValueKind.STRING))
     assert ends(joined(*texts, avro="string")) == ("！", "😀")
     high = (of_file("a", b"\x80", b"\xff", ValueKind.BYTES), of_file("b", b"\x00", b"\x7f", ValueKind.BYTES))

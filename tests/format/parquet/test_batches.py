@@ -96,7 +96,7 @@ def test_every_codec_and_page_version_is_understood(compression: str, version: s
 
 
 def test_dictionary_of_ordinary_values_does_not_make_batches_small() -> None:
-    """A dictionary of a megabyte would inflate to gigabytes if each row had all of it; its longest value tells."""
+    """A dictionary of a megabyte would inflate to gigabytes if each row had all of it; its longest value shows it."""
     table = with_keys(text=repeated([f"{n:050}" for n in range(10_000)], [n % 10_000 for n in range(16_000)]))
     assert [batch.num_rows for batch in read(table)] == [16_000]
 

@@ -58,7 +58,7 @@ def small_row_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def exactness(file: io.BytesIO, group: int) -> dict[str, tuple[bool, bool]]:
-    """Whether the footer says that the smallest and greatest value of each column are there; pyarrow does not tell."""
+    """Whether the footer says that the smallest and greatest value of each column are there; pyarrow does not say."""
     data = file.getvalue()
     end = len(data) - TAIL_BYTES
     footer, _ = read_struct(data[end - footer_bytes(data[end:], file="f") : end])

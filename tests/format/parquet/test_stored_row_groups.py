@@ -112,7 +112,7 @@ def test_duckdb_reads_them(tmp_path: Path, plan: list[Any]) -> None:
 
 
 def test_the_footer_is_that_of_a_file_whose_rows_were_encoded() -> None:
-    """Filter, range, statistics, sizes and places: all that readers are told is the same, and as many bytes."""
+    """Filter, range, statistics, sizes and places: all that readers see is the same, and as many bytes."""
     source = a_file(rows(0, 3 * ROWS))
     encoded = io.BytesIO()
     writer = BaseFileWriter(encoded, SCHEMA, file_name="new.parquet")

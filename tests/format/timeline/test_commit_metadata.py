@@ -144,7 +144,7 @@ def test_json_is_read_in_layout_2_too() -> None:
     ],
 )
 def test_replaced_file_groups_are_read(path: Path, layout: int, replaced: dict[str, set[str]]) -> None:
-    """A completed replacecommit tells, in both forms, which file groups are gone."""
+    """A completed replacecommit says, in both forms, which file groups are gone."""
     metadata = read_commit_metadata(path.read_bytes(), file=path.name, layout=layout)
 
     found = {partition: set(file_ids) for partition, file_ids in metadata.partition_to_replace_file_ids.items()}

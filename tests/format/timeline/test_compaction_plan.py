@@ -122,7 +122,7 @@ def test_fields_have_hudis_meaning() -> None:
 
 
 def test_log_compaction_names_its_executor() -> None:
-    """A log compaction is told by the class of its strategy, and keeps meta columns."""
+    """A log compaction is known by the class of its strategy, and keeps meta columns."""
     plan = read_compaction_plan(LOG_PLAN.read_bytes(), file=LOG_PLAN.name)
 
     assert plan.strategy == "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper"

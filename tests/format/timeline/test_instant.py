@@ -67,13 +67,13 @@ digits = st.text("0123456789", min_size=1, max_size=20)
 def test_names_say_time_action_and_state(
     name: str, layout: int, action: str, state: State, completion_time: str | None
 ) -> None:
-    """Every state of every action is told by its name alone."""
+    """Every state of every action follows from its name alone."""
     time = name.partition(".")[0].partition("_")[0]
     assert parse_instant(name, layout) == Instant(time, action, state, completion_time, name)
 
 
 def test_completed_file_of_layout_2_may_lack_its_completion_time() -> None:
-    """What early releases left in layout 2 is an instant, completed at a time that its name does not tell."""
+    """What early releases left in layout 2 is an instant, completed at a time that its name does not say."""
     assert parse_instant(f"{T}.commit", 2) == Instant(T, "commit", State.COMPLETED, None, f"{T}.commit")
 
 

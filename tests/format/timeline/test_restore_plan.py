@@ -38,7 +38,7 @@ def test_the_schema_is_hudis(name: str) -> None:
 
 
 def test_hudis_own_plan_is_read() -> None:
-    """Ours of the same is the same record."""
+    """Lakeward's of the same is the same record."""
     plan = read_restore_plan(golden("requested"), file="f")
     assert plan.target == "20261122212530999"
     assert [each.action for each in plan.instants] == [
@@ -63,7 +63,7 @@ def test_a_plan_without_its_target_is_refused() -> None:
 
 
 def test_the_result_is_what_hudi_writes() -> None:
-    """But for the times of the single rollbacks, which ours has none of, and the order of files."""
+    """But for the times of the single rollbacks, of which Lakeward's has none, and the order of files."""
     hudis = read_record(golden("completed"), file="f")
     rolled_back = []
     for each in hudis["restoreInstantInfo"]:

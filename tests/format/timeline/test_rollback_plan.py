@@ -61,7 +61,7 @@ def test_the_schema_is_hudis(name: str):
 
 
 def test_hudis_own_is_read():
-    """Its plan names each file by a path without a scheme; ours of the same is the same record."""
+    """Its plan names each file by a path without a scheme; Lakeward's of the same is the same record."""
     plan = read_planned_rollback(golden("requested"), base_path="/data/lake/rollbacks", file="f", native=False)
     assert (plan.instant, plan.action) == (T, "deltacommit")
     assert {path: len(names) for path, names in plan.files.items()} == {"p0": 2, "p1": 2}

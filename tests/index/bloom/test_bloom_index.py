@@ -168,7 +168,7 @@ def test_keys_are_read_where_they_may_be(tmp_path):
 def test_footers_are_spared(tmp_path, caplog, by):
     """A lookup opens base files that have one of the keys, and no others, by the cache or the metadata table, where
     ranges separate and where they do not; filters of files that the ranges rule out are not read. A cache that is
-    broken is told in the log, and footers are read of what the ranges of the metadata table leave."""
+    broken is reported in the log, and footers are read of what the ranges of the metadata table leave."""
     indexes = NewIndexes(bloom_filters=by != "cache")
     table = new_table(tmp_path / "table", table_type="COPY_ON_WRITE", indexes=indexes)
     for start in range(4):

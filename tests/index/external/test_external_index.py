@@ -145,7 +145,7 @@ def test_what_a_batch_says_twice(make_entries):
 
 def test_a_key_in_several_partitions(make_entries):
     """A key that is one in its partition has a location in each, is gone from one of them or from all, and only
-    the partitions that are asked for are told."""
+    the partitions that are asked for are given."""
     entries = make_entries(False)()
     counted = {T1: T1, T2: T2, T3: T3}
     put(entries, T1, ("k1", "p", "a-0"), ("k1", "q", "b-0"), ("k2", "q", "b-0"), completed=T1)
@@ -161,7 +161,7 @@ def test_a_key_in_several_partitions(make_entries):
 
 
 def test_a_location_without_its_file_group_is_none(make_entries):
-    """A group that is gone has no key of the table; the location before is not told either, for the commit counts."""
+    """A group that is gone has no key of the table; the location before is not given either, for the commit counts."""
     entries = make_entries(True)()
     put(entries, T1, ("k1", "p", "a-0"), completed=T1)
     put(entries, T2, ("k1", "q", "b-0"), completed=T2)

@@ -40,7 +40,7 @@ def found(base: Path, instant: str) -> list[tuple[str, str, str]]:
 
 def test_file_groups_that_were_replaced(tmp_path: Path) -> None:
     """A key is in the file group that it was in then, also where that was replaced since, and not before it came there;
-    a file group of which nothing tells when it went makes the answer refused. Keeps of index/record/as_of."""
+    a file group of which nothing says when it went makes the answer refused. Keeps of index/record/as_of."""
     base = new_table(tmp_path / "t")
     write(base, [("k1", 1, "p", "a"), ("k2", 1, "q", "a")])
     new_record_index(Path(RecordOptions().folder(str(base))), buckets=2)

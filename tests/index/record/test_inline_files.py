@@ -57,7 +57,7 @@ def put_into_logs(folder: Path) -> int:
 @pytest.mark.parametrize("way", list(ScalingWay))
 @pytest.mark.parametrize("seed", range(runs(3)))
 def test_any_history(tmp_path: Path, seed: int, way: ScalingWay) -> None:
-    """Files of an index that come to be stretches of logs, at any moment, answer as they did; and so do the merges that
+    """Files of an index that become stretches of logs, at any moment, answer as they did; and so do the merges that
     are made of some of them, and what is written beside them."""
     print(f"seed {seed}")
     chance = random.Random(seed)

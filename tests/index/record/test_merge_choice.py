@@ -37,7 +37,7 @@ def files_of(text: str) -> list[RecordFile]:
     ],
 )
 def test_choices(files: str, shown: str):
-    """Each case is told with its type, its reason and how many files are merged: the newest ones, and for FULL all.
+    """Each case is shown with its type, its reason and how many files are merged: the newest ones, and for FULL all.
     Keeps 1 and 2 of index/record/merge_choice."""
     decision = choose_merge(files_of(files), MERGE_OPTIONS)
 

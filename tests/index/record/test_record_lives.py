@@ -47,8 +47,8 @@ SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, ru
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_table_is_followed(tmp_path: Path, seed: int, own: IndexKind | None) -> None:
     """No key is missed and none is found where it is not, before a build, after one that was stopped, after one that
-    was not and beside updates, merges and growth, whatever is done to the table, and whether its writes tell the index
-    or not; and nothing that is done to the table touches the index that is below it."""
+    was not and beside updates, merges and growth, whatever is done to the table, and whether its writes inform the
+    index or not; and nothing that is done to the table touches the index that is below it."""
     print(f"seed {seed}")
     live(tmp_path / "t", seed, 16, made, own)
     for folder in (Path(RecordOptions().folder(str(tmp_path / "t"))), tmp_path / "elsewhere"):

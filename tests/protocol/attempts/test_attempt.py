@@ -77,7 +77,7 @@ def objects() -> Bench:
 
 
 def unfenced() -> None:
-    """The lock is ours."""
+    """The lock is this process's."""
 
 
 def test_an_attempt_that_is_rolled_back_before_it_begins_leaves_nothing(tmp_path: Path) -> None:
@@ -205,11 +205,11 @@ def test_a_write_that_is_rolled_back_leaves_nothing(bench: Bench) -> None:
 
 
 def test_a_plan_that_a_writer_carried_out_stays(bench: Bench) -> None:
-    """What stands for such a plan on the timeline stays."""
+    """What is there for such a plan on the timeline stays."""
     attempt = bench.attempt()
     attempt.claim()
     bench.fence_off()
-    bench.storage.create(f"{bench.folder}/{INSTANT}_{LATER}.commit", b"theirs")
+    bench.storage.create(f"{bench.folder}/{INSTANT}_{LATER}.commit", b"others")
     with pytest.raises(AttemptLost):
         attempt.request(b"plan")
     assert len(bench.timeline()) == 3
@@ -273,7 +273,7 @@ def test_there_is_no_second_completed_file(objects: Bench) -> None:
     def meanwhile() -> None:
         proofs.append(1)
         if len(proofs) == 2:
-            objects.storage.create(f"{objects.folder}/{INSTANT}_{LATER}.commit", b"theirs")
+            objects.storage.create(f"{objects.folder}/{INSTANT}_{LATER}.commit", b"others")
 
     with pytest.raises(AttemptLost, match="exists"):
         publish(attempt, meanwhile)

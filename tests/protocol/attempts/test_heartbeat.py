@@ -60,7 +60,7 @@ def test_the_life_of_a_heartbeat(tmp_path: Path) -> None:
 
 
 def test_hudis_empty_heartbeat_counts_by_its_age(tmp_path: Path) -> None:
-    """A foreign heartbeat names no process, so only its age tells."""
+    """A foreign heartbeat names no process, so only its age says so."""
     path = Path(heartbeat_path(str(tmp_path), INSTANT))
     path.parent.mkdir(parents=True)
     path.touch()
@@ -106,8 +106,8 @@ class Steps:
 @pytest.mark.parametrize("step", [1.0, -1.0, 600.0, -600.0])
 @pytest.mark.parametrize(("own", "interval"), [(True, INTERVAL_SECONDS), (False, 60.0)])
 def test_setting_the_clock_ends_no_heartbeat(tmp_path: Path, step: float, own: bool, interval: float) -> None:
-    """Ours and Hudi's are watched for longer than an interval: the next beat is made by the same clock. So it is when
-    the machine wakes up. Keeps 3 of protocol/attempts/heartbeat."""
+    """Lakeward's and Hudi's are watched for longer than an interval: the next beat is made by the same clock. So it is
+    when the machine wakes up. Keeps 3 of protocol/attempts/heartbeat."""
     steps = Steps(tmp_path)
     steps.beat()
     if own:
@@ -138,7 +138,7 @@ def test_the_dead_are_watched_for_an_interval(tmp_path: Path, own: bool, seconds
 
 
 def test_who_beats_by_a_clock_that_runs_behind_is_never_dead(tmp_path: Path) -> None:
-    """Its beats are old when they are made; watching it comes to an end all the same."""
+    """Its beats are old when they are made; watching it ends all the same."""
     steps = Steps(tmp_path)
     steps.clock.step(-600.0)
     steps.beat()

@@ -1,4 +1,4 @@
-"""What a process left behind after its commit goes; what is not ours stays."""
+"""What a process left behind after its commit goes; what is not Lakeward's stays."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ Row = tuple[str, str | None, str | None]
 
 @dataclass
 class Histories:
-    """Commits of a table: completed, pending, archived; and two indexes that are told of them, one in memory."""
+    """Commits of a table: completed, pending, archived; and two indexes that hear of them, one in memory."""
 
     chance: random.Random
     is_global: bool
@@ -97,7 +97,7 @@ class Histories:
         self._update(instant, self.some_rows(in_order=True), at)
 
     def begin(self) -> None:
-        """A writer tells of its own commit, and has yet to complete it."""
+        """A writer reports its own commit, and has yet to complete it."""
         instant = self.now()
         self.waiting.append(instant)
         self._update(instant, self.some_rows(in_order=False), None)
@@ -118,7 +118,7 @@ class Histories:
             self.memory.rollback(instant)
 
     def restore(self) -> None:
-        """The last commits are undone; the places of their keys before them are told again."""
+        """The last commits are undone; the places of their keys before them are given again."""
         active = sorted((self.completed[each], each) for each in self.completed if each not in self.archived)
         if self.waiting or len(active) < 2:
             return
@@ -249,7 +249,7 @@ def test_stopped_at_any_call(tmp_path, kind):
 
 
 def test_writers_of_disjoint_commits_do_not_conflict(tmp_path):
-    """Two that opened the index at the same moment, and tell of commits that they have yet to complete, both are in."""
+    """Two that opened the index at the same moment, and report commits that they have yet to complete, both are in."""
     times: dict[str, str] = {}
     new_record_index(tmp_path, buckets=2)
     index = ReopenedRecordIndex(tmp_path, lambda of: {each: times[each] for each in of if each in times})
@@ -304,7 +304,7 @@ def test_files_go_when_no_attempt_can_publish_them(tmp_path):
 
 
 def test_an_index_that_was_opened_long_ago(tmp_path):
-    """What was opened more than an hour ago, and is another one by now, is told so; a file that the newest manifest
+    """What was opened more than an hour ago, and is another one by now, is refused; a file that the newest manifest
     names and that is not there is lost. Keeps 5 of index/record/record_index."""
     times: dict[str, str] = {}
     new_record_index(tmp_path, buckets=1)
@@ -360,7 +360,7 @@ def test_lost_replies_of_the_store(tmp_path):
 
 
 def test_memory_goes_by_the_sorter_and_the_buckets(tmp_path, monkeypatch):
-    """Changes that take more than the sorter may hold are spilled, and come to the same files. Keeps 4 of
+    """Changes that take more than the sorter may hold are spilled, and give the same files. Keeps 4 of
     protocol/index/record_index_writer."""
     rows = [(f"k{number:04}", *GROUPS[number % len(GROUPS)]) for number in range(2000)]
     new_record_index(tmp_path / "whole", buckets=3)
@@ -383,7 +383,7 @@ def test_memory_goes_by_the_sorter_and_the_buckets(tmp_path, monkeypatch):
 
 
 def test_an_attempt_that_slept_publishes_nothing(tmp_path):
-    """A number that was used, and deleted with what followed it, is not used again: the attempt is told, and what it
+    """A number that was used, and deleted with what followed it, is not used again: the attempt is refused, and what it
     wrote is no part of the index."""
     new_record_index(tmp_path, buckets=1)
     index = ReopenedRecordIndex(tmp_path, lambda of: {each: each for each in of})
@@ -399,7 +399,7 @@ def test_an_attempt_that_slept_publishes_nothing(tmp_path):
 
 
 def test_what_is_merged_by_what_the_index_goes_through(tmp_path):
-    """A commit that its writer told of, and that completed after one which the index does not have yet, is not merged:
+    """A commit that its writer reported, and that completed after one which the index does not have yet, is not merged:
     the one that comes in later is the older one."""
     times = {"1": "1", "9": "9"}
     new_record_index(tmp_path, buckets=1)

@@ -3,7 +3,7 @@
 python -m tests.protocol.lock.lock_process URL BASE_PATH SESSION_SECONDS
 
 acquire   -> held                 release     -> released
-fence     -> ours | lost          work FILE   -> worked   (ten times: take it, have FILE alone, release it)
+fence     -> own | lost           work FILE   -> worked   (ten times: take it, have FILE alone, release it)
 """
 
 from __future__ import annotations

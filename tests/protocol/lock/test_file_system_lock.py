@@ -73,7 +73,7 @@ def test_both_paths_are_taken_and_released_in_reverse(table: Table) -> None:
 
 
 def test_the_lock_file_names_its_process(table: Table) -> None:
-    """The line holds Hudi's own fields and ours."""
+    """The line holds Hudi's own fields and Lakeward's."""
     with table.lock():
         fields = json.loads((table.path / SPARK_LOCK).read_text())
     assert {"lockCreateTime", "lockThreadName", "lockStacksInfo", "attempt", "pid"} <= fields.keys()

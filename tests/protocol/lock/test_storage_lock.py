@@ -149,7 +149,7 @@ def test_who_waits_gets_it_and_is_shown_meanwhile(place: Place) -> None:
 
 @pytest.mark.services
 def test_who_holds_it_too_long_is_named(place: Place) -> None:
-    """Hudi's owner by its name, ours by process and host."""
+    """Hudi's owner by its name, Lakeward's by process and host."""
     place.write()
     with pytest.raises(LockHeld, match=STRANGER) as error:
         place.taken(wait_seconds=2.0)
@@ -391,7 +391,7 @@ def unanswered(place: Place) -> Unanswered:
 @pytest.mark.services
 @pytest.mark.parametrize("arrive", [True, False])
 def test_a_write_whose_outcome_is_unknown(place: Place, unanswered: Unanswered, arrive: bool) -> None:
-    """The next look tells: taking, renewing and releasing go on from what is there."""
+    """The next look shows it: taking, renewing and releasing go on from what is there."""
     unanswered.arrive = arrive
     lock = place.lock(storage=unanswered, wait_seconds=5.0)
     unanswered.silent = 2

@@ -66,7 +66,7 @@ class Place:
 
 
 class Contender:
-    """Wants the lock on a thread of its own, and keeps it until it is told to let go."""
+    """Wants the lock on a thread of its own, and keeps it until it is asked to let go."""
 
     def __init__(self, lock: ZooKeeperLock) -> None:
         self.lock = lock
@@ -88,13 +88,13 @@ class Contender:
 
 
 class OtherProcess:
-    """Does with the lock what it is told, in a process of its own."""
+    """Does with the lock what it is asked, in a process of its own."""
 
     def __init__(self, place: Place) -> None:
         command = [sys.executable, "-m", "tests.protocol.lock.lock_process", place.server.url, place.path, str(SHORT)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def tell(self, words: str) -> None:
+    def send(self, words: str) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(f"{words}\n")
         self.process.stdin.flush()
@@ -104,7 +104,7 @@ class OtherProcess:
         return self.process.stdout.readline().strip()
 
     def ask(self, words: str) -> str:
-        self.tell(words)
+        self.send(words)
         return self.answer()
 
 
@@ -164,7 +164,7 @@ def test_releasing_is_harmless(place: Place) -> None:
 
 @pytest.mark.services
 def test_those_who_wait_get_it_in_the_order_in_which_they_came(place: Place) -> None:
-    """Processes that wait are told meanwhile what they wait for."""
+    """Processes that wait hear meanwhile what they wait for."""
     shown: list[str] = []
     first = place.lock()
     first.acquire()
@@ -296,7 +296,7 @@ def test_two_processes_exclude_each_other(place: Place, tmp_path: Path) -> None:
     """Each takes it ten times; a process that found the other's file would have died of it."""
     with other_process(place) as one, other_process(place) as two:
         for process in (one, two):
-            process.tell(f"work {tmp_path / 'alone'}")
+            process.send(f"work {tmp_path / 'alone'}")
         assert [one.answer(), two.answer()] == ["worked", "worked"]
 
 
@@ -409,7 +409,7 @@ def test_what_is_a_list_of_servers(url: str) -> None:
     "url", ["", ",", "zk1,", ":2181", "zk1:99999", "http://zk1:2181", "zk1 zk2", "zk1:2181/a/", "h:1x"]
 )
 def test_what_is_none(url: str) -> None:
-    """Told before anything is tried."""
+    """Reported before anything is tried."""
     with pytest.raises(ValueError, match="written like"):
         check_servers(url)
 

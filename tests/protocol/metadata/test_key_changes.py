@@ -87,7 +87,7 @@ def test_the_metadata_table_of_version_8(tmp_path: Path):
 
 
 def test_a_key_that_moved_is_not_gone(desk: Desk):
-    """It went from one file group and came to another one, whichever target says so first."""
+    """It went from one file group and arrived in another one, whichever target says so first."""
     there = changed(desk, {"k": FILE_ID}, "q")
     publish(desk, write(desk, keys=(there, changed(desk, {"k": None}, name="1"))))
     (record,) = desk.records("record_index").values()
@@ -123,7 +123,7 @@ def test_keys_of_what_is_replaced_are_gone_unless_they_came_again(desk: Desk):
 
 
 def test_what_is_replaced_is_read_again_where_it_changed(desk: Desk):
-    """A log came to the file group since the preparation."""
+    """A log was added to the file group since the preparation."""
     timeline = desk.base / ".hoodie" / "timeline"
     last = sorted(path for path in timeline.iterdir() if path.suffix == ".deltacommit")[-1]
     changes = write(desk, replaced=tuple((g.partition_path, g.file_id) for g in scan(desk.base).file_groups))

@@ -44,7 +44,7 @@ def test_a_range_is_said_only_while_no_earlier_write_is_under_way(
     tmp_path: Path, pending: tuple[str, ...], is_said: bool
 ) -> None:
     """t10 a write begins; t20 we plan and commit; t30 the write commits. Its statistics are read as older ones than
-    ours, so ours may not take their place: queries would skip the partition that has its rows."""
+    Lakeward's, so Lakeward's may not take their place: queries would skip the partition that has its rows."""
     base = copy_golden(GOLDEN, tmp_path / "table")
     for name in pending:
         (base / DATA_TIMELINE / name).touch()

@@ -74,7 +74,7 @@ def written_pairs(desk: Desk, files: list[NewFile], write: WriteChanges) -> tupl
 @pytest.mark.parametrize("hidden", [1, 2], ids=["deletes", "updates"])
 def test_pairs_of_a_log_are_what_it_changes(base: Path, hidden: int):
     """A row that was deleted or has another value now loses its pair, one that came or changed gets one; a value that
-    stays is not told again. Keeps 1 of protocol/metadata/secondary_pairs."""
+    stays is not given again. Keeps 1 of protocol/metadata/secondary_pairs."""
     timeline = base / ".hoodie" / "timeline"
     last = sorted(path for path in timeline.iterdir() if path.suffix == ".deltacommit")[-hidden:]
     away = [path.rename(base / path.name) for path in last]
@@ -145,7 +145,7 @@ def test_what_cannot_be_indexed_is_shown(base: Path, column: str, is_indexed: bo
 
 @pytest.mark.parametrize("kind", ["boolean", "float", "double", "bytes", {"type": "int", "logicalType": "date"}])
 def test_other_types_are_not_indexed(kind: object):
-    """They are told by the column and its type."""
+    """They are named by the column and its type."""
     fields = [{"name": "id", "type": "string"}, {"name": "other", "type": ["null", kind], "default": None}]
     schema = json.dumps({"type": "record", "name": "rows", "fields": fields})
     for column, is_indexed in (("id", True), ("other", False)):

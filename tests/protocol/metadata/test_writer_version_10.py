@@ -76,7 +76,7 @@ def test_records_are_those_of_version_9(tmp_path: Path, gone: bool) -> None:
 
 
 def test_a_native_delta_commit_is_rolled_back(tmp_path: Path) -> None:
-    """Its files go with it, and what stood before stands."""
+    """Its files go with it, and what was there before is there."""
     of = desk(tmp_path / "10", 10)
     before = records(of.base)
     publish(of)

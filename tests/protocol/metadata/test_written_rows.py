@@ -88,7 +88,7 @@ def test_what_is_replaced_counts_for_no_range(desk: Desk):
 
 
 def test_while_an_earlier_write_is_under_way_a_range_is_added(desk: Desk):
-    """It will be read as an older one, so ours may not take the place of its."""
+    """It will be read as an older one, so Lakeward's may not take the place of its."""
     (desk.base / DATA_TIMELINE / f"{EARLIER}.deltacommit.requested").touch()
     publish(desk, desk.files, changes(desk))
     assert (ranges(desk)["ts"].min_value, ranges(desk)["ts"].value_count, ranges(desk)["ts"].is_tight) == (9, 3, False)

@@ -152,7 +152,7 @@ def bootstrap_base_file(file: Path) -> None:
 
 
 def change_file_times(table: Path) -> None:
-    """Takes away what tells the zone: the times of the files, and the head of the properties."""
+    """Takes away what reveals the zone: the times of the files, and the head of the properties."""
     properties = table / ".hoodie" / "hoodie.properties"
     lines = properties.read_bytes().splitlines(keepends=True)
     properties.write_bytes(b"".join(line for line in lines if not line.startswith(b"#")))
@@ -441,13 +441,13 @@ CASES: list[tuple[str, str, Change]] = [
     ),
     ("bootstrap", "hoodie.bootstrap.base.path", prop("hoodie.bootstrap.base.path", "/elsewhere")),
     ("merge-mode", "hoodie.record.merge.mode", prop("hoodie.record.merge.mode", "CUSTOM")),
-    ("payload-class", "hoodie.compaction.payload.class", prop("hoodie.compaction.payload.class", "com.example.Ours")),
+    ("payload-class", "hoodie.compaction.payload.class", prop("hoodie.compaction.payload.class", "com.example.Own")),
     (
         "payload-class",
         "hoodie.table.legacy.payload.class",
         prop("hoodie.table.legacy.payload.class", "org.apache.hudi.common.model.AWSDmsAvroPayload"),
     ),
-    # Somebody's own class, with the name of one of Hudi's.
+    # A user's own class, with the name of one of Hudi's.
     (
         "payload-class",
         "hoodie.compaction.payload.class",
@@ -689,7 +689,7 @@ CASES_OF_6: list[tuple[str, str, Change]] = [
 @pytest.mark.parametrize(("id_", "subject", "change"), CASES_OF_6)
 def test_version_6(tmp_path: Path, id_: str, subject: str, change: Change) -> None:
     """Its rows are merged with the writers stopped, no metadata table and nothing pending but compactions, of Hudi's
-    or ours; they are read, verified, and indexes are kept, whatever is there; no other service may run."""
+    or Lakeward's; they are read, verified, and indexes are kept, whatever is there; no other service may run."""
     table = copy_golden("v6", tmp_path / "table", pending=True)
     change(table)
     snapshot = take_snapshot(LocalStorage(), str(table), timezone="UTC", clock=SkippingClock())
@@ -755,7 +755,7 @@ def test_what_is_broken_stops_every_service() -> None:
             set(TableService) - {TableService.COMPACTION, TableService.VERIFICATION},
         ),
         (
-            prop("hoodie.compaction.payload.class", "com.example.Ours"),
+            prop("hoodie.compaction.payload.class", "com.example.Own"),
             set(TableService) - {*MERGING, TableService.WRITING},
         ),
         (

@@ -72,7 +72,7 @@ def test_a_clock_that_goes_back_while_we_wait_is_not_waited_for() -> None:
 
 
 def test_times_are_in_the_zone_of_the_table() -> None:
-    """Our instants are in the zone in which the table's writers live, also when it is not ours."""
+    """Our instants are in the zone in which the table's writers live, also when it is not this machine's."""
     clock = SkippingClock()
     zone = timezone(timedelta(hours=5, minutes=30))
     time = next_time(floor=None, zone=TimelineZone(ZoneSource.GIVEN, zone, ""), clock=clock)

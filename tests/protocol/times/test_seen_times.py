@@ -78,7 +78,7 @@ def test_a_time_comes_after_the_greatest_and_is_remembered(table: Table) -> None
 
 
 def test_a_time_of_a_plan_that_was_deleted_never_comes_back(table: Table) -> None:
-    """Nothing on the timeline tells of it. Keeps 1 of protocol/times/seen_times."""
+    """Nothing on the timeline speaks of it. Keeps 1 of protocol/times/seen_times."""
     (first,) = table.minter().mint()
     (second,) = table.minter().mint()
     assert second > first

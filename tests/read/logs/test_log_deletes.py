@@ -140,7 +140,7 @@ def test_what_heads_do_not_report_is_the_worst(tmp_path: Path) -> None:
 
 
 def test_blocks_of_changes_delete_nothing(tmp_path: Path) -> None:
-    """No reader merges them, whatever columns they tell of."""
+    """No reader merges them, whatever columns they speak of."""
     schema = json.dumps({"type": "record", "name": "r", "fields": [{"name": IS_DELETED_FIELD, "type": "boolean"}]})
     changes = block(BlockType.CDC_DATA, {HeaderKey.INSTANT_TIME: "100", HeaderKey.SCHEMA: schema}, b"changes")
     (tmp_path / ".fg_100.log.1_0-0-0").write_bytes(changes)

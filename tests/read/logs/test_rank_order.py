@@ -38,7 +38,7 @@ def merged_by(given: SliceInput) -> MergedBy:
 @pytest.mark.parametrize("rules", BY_RANK, ids=["event time", "commit time"])
 def test_the_rows_are_those_of_the_second_reader(tmp_path: Path, rules: object) -> None:
     """They are so at every instant, with the output of a log compaction and without; a sample of keys that is
-    merged again comes to the same. Keeps 7 of read/file_slice."""
+    merged again gives the same. Keeps 7 of read/file_slice."""
     print(f"LAKEWARD_SEED={SEED}")
     classic = EVENT if rules is BY_RANK[0] else COMMIT
     chance = random.Random(f"{SEED} {classic.mode}")

@@ -59,7 +59,7 @@ def block(instant: str, what: Any) -> bytes:
 def test_where_releases_agree(
     tmp_path: Path, writes: list[tuple[str, Any]], by_latest: bool, by_event_time: bool, rules: MergeRules
 ) -> None:
-    """Keeps of read/logs/release_agreement: what passes comes to the same record of each key by either rule. Each log
+    """Keeps of read/logs/release_agreement: what passes gives the same record of each key by either rule. Each log
     is read once for both, and deletes again where several blocks have them."""
     (tmp_path / LOG).write_bytes(b"".join(block(instant, what) for instant, what in writes))
     committed = CommittedWrites(frozenset({"1", "2", "3"}), frozenset(), "1")

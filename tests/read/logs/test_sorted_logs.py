@@ -74,7 +74,7 @@ def merged_by(given: SliceInput, *, by_order: bool = True) -> MergedBy:
 @pytest.mark.parametrize("rules", [EVENT_BY_RANK, COMMIT_BY_RANK], ids=["event time", "commit time"])
 def test_the_rows_are_those_of_the_second_reader(tmp_path: Path, rules: MergeRules) -> None:
     """They come out in the order of their keys, without a temporary file, and a sample of them that is merged again
-    comes to the same; columns and ranges of keys that are asked for are what the whole slice has there."""
+    gives the same; columns and ranges of keys that are asked for are what the whole slice has there."""
     print(f"LAKEWARD_SEED={SEED}")
     classic = EVENT if rules is EVENT_BY_RANK else COMMIT
     chance = random.Random(f"{SEED} {rules.mode}")

@@ -77,7 +77,7 @@ def test_a_few_keys_are_read_of_a_few_row_groups(tmp_path: Path):
 
 
 def test_records_with_other_keys_are_not_kept(tmp_path: Path):
-    """Keeps 4 of read/logs/log_run: neither data nor deletes of theirs wait for the base file."""
+    """Keeps 4 of read/logs/log_run: neither data nor their deletes wait for the base file."""
     logs = (data_block("200", [row(key, 20, "new") for key in "abc"]), delete_block("201", [("a", 5), ("d", None)]))
     given = lay_out(tmp_path, [row(key, 10, "old") for key in "abcd"], logs)
     with open_slice(CountingStorage(), given, query=SliceQuery(predicate=keys_among(frozenset("ax")))) as merged:

@@ -1,4 +1,4 @@
-"""The daemon's archiving: when it is due, and what is told where something holds the timeline."""
+"""The daemon's archiving: when it is due, and what is reported where something holds the timeline."""
 
 from __future__ import annotations
 

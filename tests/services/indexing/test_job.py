@@ -1,4 +1,4 @@
-"""The daemon's watch over indexes: when a check is due, what it finds, what is told of it."""
+"""The daemon's watch over indexes: when a check is due, what it finds, what is reported of it."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_check_is_stopped(bench: Bench) -> None:
 
 
 def test_how_far_an_index_in_the_database_is_behind(bench: Bench) -> None:
-    """It is told at each plan, grows older between plans, stays as it was while the store is away, and is no other
+    """It is reported at each plan, grows older between plans, stays as it was while the store is away, and is no other
     index's: that of Hudi's is checked as ever, and alone."""
     timeline = bench.serving.watcher.snapshot("orders").timeline if bench.plan() else None
     assert timeline is not None
@@ -160,7 +160,8 @@ def test_how_far_an_index_in_the_database_is_behind(bench: Bench) -> None:
 
 @pytest.mark.parametrize("place", ["below the table", "elsewhere"])
 def test_how_far_and_how_full_the_record_index_is(tmp_path: Path, place: str) -> None:
-    """It is told of a table that others write, beside an index in the database; one that is not built yet is none."""
+    """It is reported of a table that others write, beside an index in the database; one that is not built yet is
+    none."""
     location = tmp_path / "indexes"
     settings = {} if place == "below the table" else {"defaults.index.record.location": str(location)}
     bench = Bench(tmp_path, settings=settings)

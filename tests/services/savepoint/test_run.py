@@ -178,7 +178,7 @@ def test_under_the_lock_the_table_is_listed_only_where_it_matters(
 
 
 def test_a_group_in_doubt(table: Path) -> None:
-    """Nothing tells which files would have to be kept."""
+    """Nothing says which files would have to be kept."""
     log = next((table / "p").glob(".*.log.*"))
     os.truncate(log, log.stat().st_size - 1)
     with pytest.raises(Refused, match="in doubt"):

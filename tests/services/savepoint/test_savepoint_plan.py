@@ -166,7 +166,7 @@ def test_a_clean_may_have_deleted_native_logs_alone() -> None:
 
 def test_bytes_that_only_one_savepoint_keeps() -> None:
     """Slices are pinned whole. What readers read, and what another pins too, would be there without it; what is gone
-    is told."""
+    is reported."""
     group = Group("base:10 log:11 base:20 log:21 log:22 base:30 log:31")
     first = Savepoint(minute(11), "u", "", 0.0, {"p": frozenset(map(file, ("base:10", "log:11", "base:5")))})
     second = Savepoint(minute(21), "u", "", 0.0, {"p": frozenset(map(file, ("base:20", "log:21")))})

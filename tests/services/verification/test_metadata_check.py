@@ -207,7 +207,7 @@ def test_a_log_whose_values_its_partition_does_not_have(base: Path):
 
 
 def test_a_partition_that_is_said_to_hold_more(base: Path):
-    """It is read in vain."""
+    """Reading it fails."""
     change_record(
         base,
         "partition_stats",

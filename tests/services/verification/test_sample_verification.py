@@ -198,7 +198,7 @@ def test_a_merge_that_loses_a_row_is_found(base: Path, monkeypatch: pytest.Monke
 
 
 def test_a_merge_that_gives_a_key_twice_is_found(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its hash shows it first, then the key itself, which is told."""
+    """Its hash shows it first, then the key itself, which is reported."""
     check = check_of(base)
     twice = TamperedMerge(lambda batch: [batch, batch.slice(0, 1)], first=1)
     monkeypatch.setattr(slice_check, "open_slice", twice)
@@ -256,7 +256,7 @@ def test_a_table_whose_rows_cannot_be_merged_is_refused(base: Path) -> None:
     """Nothing is read of it; a table that only cannot be written is verified."""
     capture_changes(base)
     assert verify(base).groups == (GROUP,)
-    set_property(base, "hoodie.compaction.payload.class", "com.example.Ours")
+    set_property(base, "hoodie.compaction.payload.class", "com.example.Own")
     with pytest.raises(Refused, match="payload-class"):
         verify(base)
 

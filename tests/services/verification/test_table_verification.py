@@ -66,7 +66,7 @@ def test_broken_properties_and_timelines_are_problems(base: Path):
 
 
 def test_two_base_files_of_one_instant(base: Path):
-    """Nothing tells which one counts."""
+    """Nothing says which one counts."""
     (path,) = (base / "p").glob("*.parquet")
     file_id, _, rest = path.name.partition("_")
     (base / "p" / f"{file_id}_9-9-9_{rest.rpartition('_')[2]}").write_bytes(path.read_bytes())

@@ -1,4 +1,4 @@
-"""Reading the metadata table: what stands for a key, found by key, by its start, or by going through everything."""
+"""Reading the metadata table: the record of a key, found by key, by its start, or by going through everything."""
 
 from __future__ import annotations
 

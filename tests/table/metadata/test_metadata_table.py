@@ -285,7 +285,7 @@ def test_a_broken_plan_is_an_error(table: MetadataFiles):
 
 
 def test_two_base_files_of_one_slice_are_an_error(table: MetadataFiles):
-    """One of them is of an attempt that failed, and nothing tells which."""
+    """One of them is of an attempt that failed, and nothing says which."""
     table.compaction("01", "02", **LOG)
     table.base_file(FILES, "files-0000-0", "01", {})
 

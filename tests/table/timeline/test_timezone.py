@@ -1,4 +1,4 @@
-"""Whose clock instants are in is told by the table, by the operator, or by the files; and never guessed."""
+"""Whose clock instants are in is known from the table, by the operator, or by the files; and never guessed."""
 
 from __future__ import annotations
 

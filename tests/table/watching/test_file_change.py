@@ -102,7 +102,7 @@ def test_a_clean() -> None:
 
 
 def test_what_writers_wrote() -> None:
-    """The bytes are those of the writers' own stats; what a table service wrote is not theirs."""
+    """The bytes are those of the writers' own stats; what a table service wrote is not a writer's."""
     stats = [replace(stat(f"{name}-0_0-0-0_{INSTANT}.parquet"), total_write_bytes=40) for name in "ab"]
     for operation, written in (("UPSERT", 80), ("COMPACT", 0), ("LOG_COMPACT", 0)):
         change = change_by_commit(INSTANT, commit(*stats, operation=operation), layout=2)

@@ -37,7 +37,7 @@ INTO_BUCKETS = WriteRequest(WriteOperation.UPSERT, index=IndexKind.BUCKET, bucke
 
 
 def test_rows_are_written_bucket_by_bucket_in_order(tmp_path):
-    """Rows come to a target by key, of one key in the order of the input, so that the later one of a tie wins."""
+    """Rows reach a target by key, of one key in the order of the input, so that the later one of a tie wins."""
     batches = [
         rows(("b", "p", 1, "first"), ("a", "p", 5, "late"), ("é", "p", 1, "")),
         rows(("b", "p", 1, "second"), ("a", "p", 4, "early"), ("a", "q", 1, "other")),
@@ -60,7 +60,7 @@ def test_rows_are_written_bucket_by_bucket_in_order(tmp_path):
 
 
 def test_no_key_is_in_two_of_several_new_files(tmp_path):
-    """Rows of a place with several targets go by the hashes of their keys."""
+    """Rows of a place with several targets follow the hashes of their keys."""
     flow = InProcessFlow(LocalStorage(), [rows(*((f"k{n % 40}", "p", n, str(n)) for n in range(80)))])
     request = WriteRequest(WriteOperation.INSERT, deduplicate=False, sizes=FileSizes(max_file=20))
 

@@ -87,7 +87,7 @@ def test_an_attempt_that_is_over_in_an_object_store(objects: Objects, tmp_path: 
 
 @pytest.mark.parametrize("kind", HandleKind)
 def test_memory_that_is_short(tmp_path: Path, kind: HandleKind) -> None:
-    """A merge spills what does not fit, a log has smaller blocks, and they come to as many rows."""
+    """A merge spills what does not fit, a log has smaller blocks, and they give as many rows."""
     rows: list[Row] = [(f"k{number:04}", number, "gone" if number % 5 == 0 else "x" * 40) for number in range(5_000)]
 
     def written(memory_bytes: int) -> TargetResult:

@@ -181,7 +181,7 @@ def test_a_row_without_an_ordering_value(tmp_path: Path) -> None:
 @pytest.mark.parametrize("says_sorted", [True, False])
 def test_a_base_file_that_is_not_sorted(tmp_path: Path, says_sorted: bool) -> None:
     """Its order is not relied on where it does not say so; where it says so and is not, that is found out, and all is
-    merged once more from the rows that came: also their keys are told once. Keeps 2 of write/handles/merge."""
+    merged once more from the rows that came: also their keys are reported once. Keeps 2 of write/handles/merge."""
     to = onto(tmp_path, [("k3", 5, "c"), ("k1", 5, "a"), ("k2", 5, "b")], says_sorted=says_sorted)
     result = write(context(tmp_path, wants_keys=True), to, [("k1", 6, "A"), ("k2", 7, "gone"), ("k4", 6, "d")])
     assert sorted(values_of(row) for row in stored(tmp_path, result)) == [
@@ -215,7 +215,7 @@ def test_nothing_comes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("keeps_duplicates", [False, True])
 def test_a_base_file_with_kinds_of_change(tmp_path: Path, keeps_duplicates: bool) -> None:
-    """It is refused by name: what its rows have beside them, ours would not."""
+    """It is refused by name: what its rows have beside them, Lakeward's would not."""
     to = onto(tmp_path, [("k1", 5, "a")], keeps_duplicates=keeps_duplicates)
     path = tmp_path / "table" / PARTITION / OLD_NAME
     table = pq.read_table(path)

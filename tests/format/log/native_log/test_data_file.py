@@ -46,7 +46,8 @@ ROWS = [row("a", 1, "x"), row("b", None, "ü" * 40), row("c", -5), row("d"), row
 
 
 def test_rows_read_back_with_the_files_id() -> None:
-    """Ours by the block of the whole file, the second reader's by pyarrow alone: keys ascend by their UTF-8 bytes."""
+    """Lakeward's by the block of the whole file, the second reader's by pyarrow alone: keys ascend by their UTF-8
+    bytes."""
     data = data_file(ROWS)
     log = opened(data)
     due = [{**each, "_hoodie_file_name": FILE_ID} for each in ROWS]

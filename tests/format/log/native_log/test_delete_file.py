@@ -87,7 +87,7 @@ def test_by_commit_time_a_delete_is_its_key() -> None:
 
 
 def test_zero_in_a_column_of_ints_is_stored_and_read_as_the_default() -> None:
-    """In the file it is told from null; to Hudi's merge both are Integer 0, and so it is in delete blocks."""
+    """In the file it differs from null; to Hudi's merge both are Integer 0, and so it is in delete blocks."""
     data = delete_file(["a", "b", "c"], pa.array([0, None, 3], pa.int32()), ["n"])
     assert [each["n"] for each in judge.rows(data)] == [0, None, 3]
     (found,) = read(data, N)
@@ -223,7 +223,7 @@ def early_file(keys: list[str], ordering: list[bytes | None]) -> bytes:
 
 
 def test_rows_of_the_first_source_are_read() -> None:
-    """Bytes are values of the class that is told in them, not text to be compared. In either name of the file."""
+    """Bytes are values of the class that is named in them, not text to be compared. In either name of the file."""
     data = early_file(["a", "b", "c"], early(("LongWrapper", 300), None, ("LongWrapper", -1)))
     for is_early in (False, True):
         (found,) = read(data, TS, is_early=is_early)

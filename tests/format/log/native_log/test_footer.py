@@ -78,7 +78,7 @@ def test_a_footer_reads_back(footer: NativeLogFooter, numbers: list[int] | None)
 
 
 def test_a_footer_is_the_headers_of_a_block() -> None:
-    """Readers of blocks find there what they look for; positions have another form in blocks and are not told."""
+    """Readers of blocks find there what they look for; positions have another form in blocks and are not given."""
     footer = NativeLogFooter("3", "{}", True, ("1", "2"), RecordPositions.of("0", np.zeros(0, dtype=np.int64)))
     assert footer.headers == {
         HeaderKey.INSTANT_TIME: "3",

@@ -32,7 +32,7 @@ def test_keys_and_what_wins() -> None:
     ],
 )
 def test_what_does_not_go_together(settings: dict[str, str], words: str) -> None:
-    """Each is told with its key. Keeps of services/archive/plan/hudi_archiver_keys."""
+    """Each is reported with its key. Keeps of services/archive/plan/hudi_archiver_keys."""
     with pytest.raises(UsageError) as raised:
         archive_options_of(settings)
     assert words in str(raised.value) + (raised.value.why or "")

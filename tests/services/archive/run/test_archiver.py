@@ -148,7 +148,7 @@ def test_a_savepoint_that_comes_meanwhile_holds(table: Path) -> None:
 
 
 def test_another_archiver_meanwhile(table: Path) -> None:
-    """What it published is seen under the lock, and ours is dropped."""
+    """What it published is seen under the lock, and Lakeward's is dropped."""
     report = archive(table, _Meanwhile("create", "/lock", lambda: _by_another(table)))
     assert (report.left, report.archived) == ("another archiver was at work", ())
     assert [row[0] for row in archived_rows(table)] == [FIRST, SECOND]

@@ -64,7 +64,7 @@ def hudis_steps(base: Path, rows: dict[str, HistoryRow]) -> Iterator[str]:
     if file not in history.sizes:
         (folder / file.name).write_bytes(content)
     yield "rows"
-    # It finds the newest version by `_version_`, and takes what stands in its way.
+    # It finds the newest version by `_version_`, and takes what is in its way.
     said = int((folder / "_version_").read_text()) if (folder / "_version_").exists() else highest(folder)
     manifest = folder / manifest_name(said + 1)
     manifest.write_bytes(dump_manifest({**history.sizes, file: len(content)}))
@@ -132,8 +132,8 @@ EVERY = pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.w
 
 @EVERY
 def test_hudi_archives_between_any_two_of_our_calls(table: Path, rows: dict[str, HistoryRow], every: int) -> None:
-    """Our lock is taken from us there; ours stops at its next fence, or has lost nothing by going on. Keeps 1 and 3 of
-    services/archive/run/archiver."""
+    """Our lock is taken from us there; Lakeward's archiver stops at its next fence, or has lost nothing by going on.
+    Keeps 1 and 3 of services/archive/run/archiver."""
     before = all_instants(table)
 
     def meanwhile(base: Path) -> None:
@@ -160,7 +160,8 @@ def at_each_call(
     meanwhile: Callable[[Path], None] | None,
     every: int,
 ) -> None:
-    """Stop ours at each of these calls: something happens before it, or, where that is None, our process dies at it."""
+    """Stop Lakeward's at each of these calls: something happens before it, or, where that is None, our process dies at
+    it."""
     unhurt = FaultyStorage()
     archive(Path(shutil.copytree(table, table.with_name("unhurt"))), unhurt, lock=LOCK)
     for call in spread(range(0, len(unhurt.calls), every)):

@@ -45,7 +45,7 @@ def test_what_the_writers_keep_is_kept(clean: CleanRetention | None, policy: Cle
 
 
 def test_hours_need_a_zone() -> None:
-    """Keeps 2 of services/clean/plan/adopted: without it nothing tells how long ago a commit began."""
+    """Keeps 2 of services/clean/plan/adopted: without it nothing says how long ago a commit began."""
     assert adopt_retention(given(CleanPolicyKind.HOURS, 130), TIMELINE, zone=None).policy is None
 
 

@@ -1,4 +1,4 @@
-"""Hudi's keys for its cleaner come to the policy that Hudi would follow."""
+"""Hudi's keys for its cleaner give the policy that Hudi would follow."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class CleanedHistory(TableHistory):
     def __init__(self, base: Path, seed: int) -> None:
         super().__init__(base, seed, native=seed % 4 == 1)
         self.choosing = random.Random(seed)
-        del self.steps["break"]  # a table that is refused tells nothing
+        del self.steps["break"]  # a table that is refused shows nothing
         del self.steps["clean"]  # what that leaves is no clean's
         more = {"cleaned": (8, self.clean_by_rule), "rewrite": (24, self.rewrite_some_group)}
         # What is pending for long holds everything up.
@@ -200,8 +200,8 @@ def test_when_a_base_can_be_trusted(lines: str, base: Base, is_usable_: bool) ->
 
 
 def test_partitions_of_writes() -> None:
-    """What was written from the base's earliest instant on and before ours, and replaced by these; a write of which
-    nothing is known makes everything a candidate."""
+    """What was written from the base's earliest instant on and before Lakeward's, and replaced by these; a write of
+    which nothing is known makes everything a candidate."""
     timeline = read_table("done commit 10 20 30 40 50").snapshot().timeline
     earliest = timeline.completed_writes[-1]
     writes = find_writes(BASE, timeline, earliest)

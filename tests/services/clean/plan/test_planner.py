@@ -223,7 +223,7 @@ def test_what_a_clean_promises_can_still_be_read(tmp_path: Path, seed: int) -> N
     instant on, and as it is now, every file that a reader opens stays; so does what a plan names or a savepoint pins.
     So it is in tables with native logs, too."""
     history = TableHistory(tmp_path / "t", seed, native=seed % 3 == 1)
-    del history.steps["break"], history.steps["clean"]  # a table that is refused, or already clean, tells nothing
+    del history.steps["break"], history.steps["clean"]  # a table that is refused, or already clean, shows nothing
     for _ in range(40):
         history.step()
     snapshot = take_snapshot(LocalStorage(), str(history.base), clock=SkippingClock())

@@ -71,7 +71,7 @@ def test_what_no_committed_slice_explains_stays():
 
 
 def test_groups_are_those_of_the_names():
-    """They tell which partitions must be listed."""
+    """They say which partitions must be listed."""
     assert set(groups_of_files({"p": (name_of(1), name_of(2)), "q": (name_of(1, "fg2"), "x")})) == {
         ("p", "fg1"),
         ("q", "fg2"),

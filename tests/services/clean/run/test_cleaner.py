@@ -53,7 +53,7 @@ def old_files(base: Path) -> set[str]:
 
 
 def request_by_another(base: Path, *, age_seconds: float = 0.0, also: str | None = None) -> None:
-    """A plan on the timeline that does not say that it is ours."""
+    """A plan on the timeline that does not say that it is Lakeward's."""
     plan = choose_old(scan(base))
     assert plan is not None
     if also is not None:
@@ -279,13 +279,13 @@ def test_who_finds_it_completed_changes_nothing(base: Path, monkeypatch: pytest.
             if "done its work, committing" in text:
                 (requested,) = (base / TIMELINE).glob("*.clean.requested")
                 completed = base / TIMELINE / f"{requested.name.split('.')[0]}_{INSTANT}.clean"
-                completed.write_bytes(b"theirs")
+                completed.write_bytes(b"others")
 
     table = replace(serviced_table(str(base), LocalStorage(), ScriptedProcesses()), observer=Completing())
     report = Cleaner(table, {}).clean(choose_old)
 
     assert report.cleans == ()
-    assert [path.read_bytes() for path in (base / TIMELINE).glob("*_*.clean")] == [b"theirs"]
+    assert [path.read_bytes() for path in (base / TIMELINE).glob("*_*.clean")] == [b"others"]
     assert not list((base / ".hoodie" / ".heartbeat").glob("2*"))
 
 
@@ -303,7 +303,8 @@ def test_a_plan_that_changed_before_it_was_written_is_not(base: Path):
 
 
 def test_none_is_planned_beside_one_that_appeared(base: Path):
-    """Another cleaner wrote its plan down while ours was made: under the lock it is seen, and ours is not written."""
+    """Another cleaner wrote its plan down while Lakeward's was made: under the lock it is seen, and Lakeward's is not
+    written."""
 
     def choose(snapshot):  # type: ignore[no-untyped-def]
         plan = choose_old(snapshot)
@@ -345,7 +346,7 @@ def test_nothing_goes_that_the_metadata_table_could_not_be_shown_of(is_pending: 
 
 
 def test_the_guard_stops_the_deletions(base: Path):
-    """A process that is told to stop deletes nothing more, and the clean stays pending."""
+    """A process that is asked to stop deletes nothing more, and the clean stays pending."""
 
     class Stopped(LakewardError):
         """Stopped."""

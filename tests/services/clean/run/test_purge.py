@@ -1,4 +1,4 @@
-"""What the quarantine has held for long enough goes, and what stands in its place only if nothing needs it."""
+"""What the quarantine has held for long enough goes, and a file in its place only if nothing needs it."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_an_undo_that_came_to_nothing_holds_nothing_back(base: Path):
 
 
 def test_a_guard_stops_a_purge(base: Path):
-    """A process that is told to stop deletes no more; the next one goes on."""
+    """A process that is asked to stop deletes no more; the next one goes on."""
     clean(base, LocalStorage(), keep_seconds=HOUR)
 
     class Stopped(Exception):

@@ -1,4 +1,4 @@
-"""How much a clean keeps where no setting says so: what cleans on the timeline tell is read and held to."""
+"""How much a clean keeps where no setting says so: what cleans on the timeline say is read and held to."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_newest_clean_of_another_engine_says_how_much_is_kept(tmp_path: Path
     put_clean(base, "20270102000000000", "KEEP_LATEST_COMMITS", earliest=commits[0], last=commits[-1])
     assert policy() == CleanPolicy(), "it kept fewer than Hudi's default"
     put_clean(base, "20270103000000000", "KEEP_LATEST_COMMITS", earliest="", **{PLANNED_BY: "lakeward"})
-    assert policy() == CleanPolicy(), "ours is passed over"
+    assert policy() == CleanPolicy(), "Lakeward's is passed over"
     own = {PLANNED_BY: "lakeward", RETAINED: "commits 24"}
     put_clean(base, "20270104000000000", "KEEP_LATEST_COMMITS", earliest="", **own)
     assert policy() == CleanPolicy(CleanPolicyKind.COMMITS, 24)

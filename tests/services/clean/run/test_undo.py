@@ -88,7 +88,7 @@ def test_an_undone_clean_is_as_if_it_had_never_been(kind: str, tmp_path: Path):
 
 
 def test_what_a_dead_process_began_to_keep_is_kept_on(base: Path, tmp_path: Path):
-    """Who ends the clean is told to keep nothing, as an undo is: it sets the rest aside all the same."""
+    """Who ends the clean is asked to keep nothing, as an undo is: it sets the rest aside all the same."""
     unhurt = FaultyStorage()
     clean(Path(shutil.copytree(base, tmp_path / "trial")), unhurt, keep_seconds=HOUR)
     moves = [n for n, call in enumerate(unhurt.calls) if call.startswith("move ") and "/p/" in call]

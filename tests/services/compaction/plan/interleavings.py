@@ -48,7 +48,7 @@ class Story:
     writes: tuple[Write, ...]
     """Writes in the order of their instants."""
     full: int
-    """When a FULL was requested; NEVER for none. Its own end does not matter, since slices go by its request."""
+    """When a FULL was requested; NEVER for none. Its own end does not matter, since slices follow its request."""
 
 
 def stories(writes: int, *, full_at: Sequence[int]) -> Iterator[Story]:

@@ -178,7 +178,7 @@ def test_nothing_to_do_is_no_plan() -> None:
 
 
 def test_a_plan_for_a_real_table(tmp_path: Path) -> None:
-    """The golden table has one tiny group with a base file and three logs; told that it is large, it gets a LOG."""
+    """The golden table has one tiny group with a base file and three logs; taken for large, it gets a LOG."""
     snapshot = scan(copy_golden("v9", tmp_path / "table"))
     (small,) = HybridCompactionPlanGenerator().generate(snapshot, at="20261122000000000").decisions
     assert (small.choice, small.reason) == (Choice.FULL, Reason.SMALL_BASE)

@@ -131,7 +131,7 @@ def test_a_report_says_it_from_logs_of_rows(base: Path) -> None:
 
 
 def test_explain_names_it_among_the_files_of_its_compaction(base: Path, instants: tuple[str, str, str]) -> None:
-    """It is told from logs of rows there."""
+    """It is distinguished from logs of rows there."""
     explained = explanation_of(open_table(str(base), None, timezone="UTC"))
     files = {file.path: file for file in explained.instant(instants[2]).facts.files}
     assert files.keys() == of(base, instants[2])
@@ -149,7 +149,7 @@ def test_one_of_no_instant_is_an_orphan(base: Path) -> None:
 
 
 def test_a_plan_is_carried_out_that_does_not_name_it(base: Path, instants: tuple[str, str, str]) -> None:
-    """Ours do, as Hudi's do; but there is nothing in it that another plan would have to merge."""
+    """Lakeward's do, as Hudi's do; but there is nothing in it that another plan would have to merge."""
     rows, second = read_rows(base), instants[2]
     requested = base / DATA_TIMELINE / f"{second}.compaction.requested"
     plan = read_compaction_plan(requested.read_bytes(), file=requested.name)

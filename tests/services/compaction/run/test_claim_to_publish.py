@@ -177,7 +177,7 @@ class Followed:
 
 
 def module_of(code: CodeType) -> str | None:
-    """`protocol/attempts/attempt`; None where it is not ours."""
+    """`protocol/attempts/attempt`; None where it is not that attempt's."""
     name = code.co_filename
     return name.removeprefix(PACKAGE).removesuffix(".py") if name.startswith(PACKAGE) else None
 

@@ -106,7 +106,7 @@ def test_two_native_logs_have_a_stat_each():
 
 
 def test_the_commit_is_a_delta_commit_that_says_what_it_is():
-    """Hudi tells it from an append by these two; the schema is what the next writer starts from."""
+    """Hudi distinguishes it from an append by these two; the schema is what the next writer starts from."""
     metadata = log_compaction_commit([SLICE], [RESULT], '{"type":"record"}')
     assert (metadata.operation_type, metadata.compacted) == ("LOG_COMPACT", True)
     assert metadata.schema == '{"type":"record"}'

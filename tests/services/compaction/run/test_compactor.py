@@ -54,7 +54,7 @@ def pending_bench(tmp_path: Path) -> Bench:
 
 
 def test_a_plan_is_scheduled_merged_and_committed(bench: Bench) -> None:
-    """The report tells the whole story once."""
+    """The report has the whole story once."""
     report = bench.compactor().compact()
     check_finished(bench.base)
     (plan,) = report.plans
@@ -198,7 +198,7 @@ def test_a_writer_that_should_be_stopped_aborts_the_commit(bench: Bench) -> None
 
 
 def test_a_writer_that_shares_the_lock_does_not(bench: Bench) -> None:
-    """Under --lock a commit beside ours is what the lock is for."""
+    """Under --lock a commit beside Lakeward's is what the lock is for."""
 
     def write_meanwhile(spec: OperationSpec, task_attempt: int) -> OperationResult:
         (bench.base / ".hoodie/timeline/20261121043711000.deltacommit.requested").touch()
@@ -337,7 +337,7 @@ def compact_logs_while(bench: Bench, meanwhile: Callable[[], None]) -> Compacted
 
 
 def check_log_compaction_is_gone(bench: Bench, plan: CompactedPlan, why: str) -> None:
-    """Nothing was published, its plan was unscheduled, its file is nowhere, and the reason is told."""
+    """Nothing was published, its plan was unscheduled, its file is nowhere, and the reason is reported."""
     assert plan.completion_time is None
     assert [why in dropped.why for dropped in plan.dropped] == [True], plan.dropped
     assert [path for path in everything(bench.base) if "logcompaction" in path or plan.instant in path] == []
@@ -386,7 +386,7 @@ def test_a_log_beside_a_later_write_is_kept(bench: Bench) -> None:
 
 
 def test_an_attempt_that_was_taken_over_while_it_merged_touches_nothing(bench: Bench) -> None:
-    """Another heartbeat stands where ours was: nothing is published, nothing of the other attempt is rolled back."""
+    """Another heartbeat is where Lakeward's was: nothing is published, nothing of the other attempt is rolled back."""
     hudis = bench.processes.new_owner().to_line()
 
     def be_taken_over(spec: OperationSpec, task_attempt: int) -> OperationResult:

@@ -119,7 +119,7 @@ def test_what_is_refused(tmp_path: Path, name: str, until: str, planner: Planner
 
 def test_what_readers_heed(tmp_path: Path):
     """Keeps 1 of read/heeded_operations: what Hudi's queries did after each write and after FULL of
-    ours what they did before it."""
+    Lakeward's what they did before it."""
     for until, answer in expected("operations").items():
         heeds = answer is None or "_hoodie_operation" in answer[0]
         assert heeds is (until != UNMARKED)

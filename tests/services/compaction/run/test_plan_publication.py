@@ -40,7 +40,7 @@ def test_an_excluded_group_is_not_planned(bench: Bench, reason: Reason) -> None:
 def leave_the_oldest_out(
     snapshot: TableSnapshot, at: str, excluded: object, whole: Set[GroupId] = frozenset()
 ) -> PlanOutcome:
-    """A planner that has a LOG start behind the oldest log, unless it is told not to."""
+    """A planner that has a LOG start behind the oldest log, unless it is asked not to."""
     (slice_,) = snapshot.latest_slices
     run = slice_.log_files[0 if slice_.group_id in whole else 1 :]
     cost = log_cost(run_bytes=1, logs=len(run))

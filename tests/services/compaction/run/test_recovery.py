@@ -54,7 +54,7 @@ def die_while_merging(bench: Bench, planner: object) -> None:
 def test_a_dead_attempt_of_lakeward_is_rolled_back_and_nothing_begun(
     bench: Bench, planner: object, action: str
 ) -> None:
-    """The plan stays, and is told as pending; a second time there is nothing to roll back. Keeps 2 of
+    """The plan stays, and is reported as pending; a second time there is nothing to roll back. Keeps 2 of
     services/compaction/run/recovery."""
     before = everything(bench.base)
     die_while_merging(bench, planner)
@@ -94,7 +94,7 @@ def test_an_attempt_of_another_engine_stays(pending_bench: Bench) -> None:
 
 
 def test_our_dead_attempt_at_a_plan_of_another_engine_is_rolled_back(pending_bench: Bench) -> None:
-    """The plan is Hudi's, the attempt was ours: its heartbeat says so, even when nothing else is left of it."""
+    """The plan is Hudi's, the attempt was Lakeward's: its heartbeat says so, even when nothing else is left of it."""
     owner = pending_bench.processes.new_owner()
     path = Path(heartbeat_path(str(pending_bench.base), PENDING))
     path.parent.mkdir(parents=True)

@@ -50,7 +50,7 @@ def schedule(bench: Bench, planner: object = FULL) -> str:
 
 
 def refuse(bench: Bench, instant: str, why: str, *, foreign: bool = False) -> None:
-    """Nothing is done, nothing is written, and the reason is told."""
+    """Nothing is done, nothing is written, and the reason is reported."""
     before = everything(bench.base)
     ended = bench.compactor().unschedule(instant, foreign=foreign)
     assert isinstance(ended, StillScheduled)
@@ -179,7 +179,7 @@ def test_a_plan_goes_also_where_the_rows_could_not_be_merged(bench: Bench) -> No
     """A table that began to merge by other rules after we planned is not compacted, and has its plan unscheduled."""
     instant = schedule(bench)
     with (bench.base / ".hoodie" / "hoodie.properties").open("a") as properties:
-        properties.write("hoodie.compaction.payload.class=com.example.Ours\n")
+        properties.write("hoodie.compaction.payload.class=com.example.Own\n")
     with pytest.raises(Refused, match="payload-class"):
         bench.compactor().compact()
 

@@ -1,4 +1,4 @@
-"""What a build reads, what of it is there already, and what its tasks are told."""
+"""What a build reads, what of it is there already, and what its tasks are given."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_the_rate_is_shared(base: Path) -> None:
 
 
 def test_what_is_shown_meanwhile(base: Path) -> None:
-    """How far it is is told when it begins, now and then, and at the end."""
+    """How far it is is reported when it begins, now and then, and at the end."""
     shown: list[int] = []
     clock = SettableClock()
 

@@ -1,4 +1,4 @@
-"""A build that is stopped, at whatever call, goes on when it is begun again, and comes to the index that is due."""
+"""A build that is stopped, at whatever call, goes on when it is begun again, and gives the index that is due."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The daemon tells how far builds of indexes are, and of none that its process goes on with one that died."""
+"""The daemon says how far builds of indexes are, and of none that its process goes on with one that died."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Building:
 
 
 def test_a_build_that_died(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """What is read of it is told as `index list` tells it, and when the last of that was read, which stays what it is;
+    """What is read of it is shown as `index list` shows it, and when the last of that was read, which stays what it is;
     no such index is there, and nothing is due of it."""
     died = Building(tmp_path)
     died.serving.run(20.0)

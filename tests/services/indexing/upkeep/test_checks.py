@@ -46,8 +46,8 @@ def checked_every_hour(folder: Path, place: str) -> Kept:
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["below the table", "elsewhere"])
 def test_a_record_index_that_is_wrong(tmp_path: Path, place: str) -> None:
-    """It is right for a round, also with what it does not have yet; then it is found to be wrong, is out of use, told
-    of and not brought up to date. Built again it is another one, which was not checked yet. Keeps 2 of
+    """It is right for a round, also with what it does not have yet; then it is found to be wrong, is out of use,
+    reported of and not brought up to date. Built again it is another one, which was not checked yet. Keeps 2 of
     services/indexing/upkeep/statuses."""
     kept = checked_every_hour(tmp_path, place)
     kept.write(("k4", 5, "p", "x"))

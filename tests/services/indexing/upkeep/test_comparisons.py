@@ -73,7 +73,7 @@ def kept(tmp_path: Path) -> Kept:
 
 def test_commits_of_other_writers_are_compared(kept: Kept) -> None:
     """Not before both have them, a minute later, and then once; what was found is counted with the table, and shown. A
-    shadow that was wrong is told of in events, on the page, and by the gauge that the alert goes by."""
+    shadow that was wrong is reported in events, on the page, and by the gauge that the alert uses."""
     kept.write(("k4", 5, "p", "x"), ("k1", 5, "p", "y"))
     kept.serving.run(30.0)
     assert (held(kept).compared, status_of(kept).behind.commits) == (0, 1)
@@ -203,7 +203,7 @@ def test_a_commit_is_counted_once(kept: Kept) -> None:
 
 
 def test_a_choice_that_cannot_be_read(kept: Kept) -> None:
-    """It is told with the table, and everything else goes on."""
+    """It is reported with the table, and everything else goes on."""
     (manifest,) = (path for path in Path(tee_folder(str(kept.base))).iterdir() if path.name.endswith("1.json"))
     manifest.write_bytes(b"{}")
     kept.write(("k4", 5, "p", "x"))
@@ -216,7 +216,7 @@ def test_a_choice_that_cannot_be_read(kept: Kept) -> None:
 
 @pytest.mark.parametrize("shadow", [IndexType.RECORD, IndexType.POSTGRES])
 def test_where_it_runs(tmp_path: Path, shadow: IndexType) -> None:
-    """With an index in a database on this machine alone, which is given the address; that is not told, and the spec of
+    """With an index in a database on this machine alone, which is given the address; that is not shown, and the spec of
     the other index has none."""
     bench = Bench(tmp_path)
     base, memory = str(bench.path), memory_of(bench)

@@ -1,4 +1,4 @@
-"""The daemon keeps the cache of filters: it brings it up to date, holds it against the files, and tells how much of the
+"""The daemon keeps the cache of filters: it brings it up to date, holds it against the files, and says how much of the
 table it has."""
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ def test_one_that_is_not_built(tmp_path: Path) -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    """A base file whose footer is broken is told once, and not tried without end. What happened to the cache's own file
-    is read again."""
+    """A base file whose footer is broken is reported once, and not tried without end. What happened to the cache's own
+    file is read again."""
     kept = Kept(tmp_path)
     kept.insert("k2")
     broken = max(kept.base.glob("p/*.parquet"), key=lambda path: path.stat().st_mtime_ns)
@@ -189,7 +189,7 @@ def test_one_that_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_one_whose_manifest_cannot_be_read(tmp_path: Path) -> None:
-    """That is told, and nothing is made of it: whether it is to have logs is not known any more."""
+    """That is reported, and nothing is made of it: whether it is to have logs is not known any more."""
     kept = Kept(tmp_path)
     max(path for path in cache_files(kept.base) if path.suffix == ".json").write_text("{}")
     kept.insert("k2")

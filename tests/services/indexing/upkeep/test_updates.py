@@ -158,7 +158,8 @@ def test_a_table_of_version_6(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_writers_that_report_the_index_themselves(kept: Kept) -> None:
-    """It lacks nothing of theirs, and once a bucket has eight files of commits they are merged, and not again."""
+    """It lacks nothing of other writers, and once a bucket has eight files of commits they are merged, and not
+    again."""
     for number in range(4, 12):
         write_by(kept.base, [(f"k{number}", number, "p", "v")], clock=kept.serving.clock)
     kept.serving.run(25.0)

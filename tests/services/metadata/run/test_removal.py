@@ -226,7 +226,7 @@ def test_secondary_indexes_go_before_the_record_index(base: Path):
 
 
 def test_a_dead_indexers_partition_goes_too(base: Path):
-    """Its build is told of by another property."""
+    """Its build is announced by another property."""
     changed = {"hoodie.table.metadata.partitions.inflight": "expr_index_x"}
     update_properties(LocalStorage(), str(base), changed, fence=lambda: None)
     remove(base)

@@ -181,7 +181,7 @@ def test_one_that_begins_meanwhile_is_not_taken_over(base: Path) -> None:
 
 
 def test_silence_can_be_ruled_out(base: Path) -> None:
-    """With `none` only a heartbeat or the operator's word tells."""
+    """With `none` only a heartbeat or the operator's word counts."""
     assert decision(base, writers_stopped=False, silent_after=None).reason is RollbackReason.MAYBE_AT_WORK
 
 

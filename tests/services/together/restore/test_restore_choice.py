@@ -77,7 +77,7 @@ def test_only_a_completed_commit_is_gone_back_to(target: int, why: str) -> None:
 
 
 def test_a_later_savepoint_is_in_the_way() -> None:
-    """Hudi would fail when it comes to it, half-way. One of the commit itself is not."""
+    """Hudi would fail when it reaches it, half-way. One of the commit itself is not."""
     instants = [*completed(at(10), "deltacommit"), *completed(at(20), "deltacommit")]
     for number, raises in ((10, False), (20, True)):
         saved = _instant(at(number), "savepoint", State.COMPLETED, at(30))

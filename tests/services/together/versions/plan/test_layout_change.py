@@ -100,8 +100,8 @@ def test_a_plan_over_a_base_file_alone(snapshot: TableSnapshot) -> None:
 
 
 def test_what_is_not_known_to_be_sorted(snapshot: TableSnapshot) -> None:
-    """Keeps 2 of services/together/versions/plan/layout_change: a file that was not read is told, and so is another one
-    by the same name."""
+    """Keeps 2 of services/together/versions/plan/layout_change: a file that was not read is reported, and so is another
+    one by the same name."""
     table = merged(snapshot, group("a"), group("b"))
     a, b = files_to_check(table)
     assert find_unknown(table, {a: SORTED}) == (b,)

@@ -91,7 +91,7 @@ def test_each_native_file_has_a_fate(tmp_path: Path, seed: int) -> None:
 
 def test_what_is_held_by_others_is_named(tmp_path: Path) -> None:
     """Keeps 1 and 2 of services/together/versions/plan/native_files: what a savepoint names, what is set aside, and
-    what no commit brought; the operator is told of each, and where to let go of it."""
+    what no commit brought; the operator sees each, and where to let go of it."""
     base = copy_golden("v9", tmp_path / "table")
     native = with_native_logs(base)[-1]
     set_version(base, 10)

@@ -128,9 +128,9 @@ def check_rows(table: Upgraded) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_table_becomes_sorted_and_lives_on(case: str, tmp_path: Path) -> None:
-    """What is done is what was told, by a dry run that wrote nothing; every row is as before, also as of every earlier
-    commit, to the second reader, too; a second run reads nothing. Then the table is written to and compacted by rank,
-    and brought down to version 9."""
+    """What is done is what was announced, by a dry run that wrote nothing; every row is as before, also as of every
+    earlier commit, to the second reader, too; a second run reads nothing. Then the table is written to and compacted by
+    rank, and brought down to version 9."""
     make, steps = CASES[case]
     table = make(tmp_path / "t")
     check_rows(table)
@@ -354,8 +354,8 @@ def test_a_pending_plan_is_carried_out(planner: Planner, tmp_path: Path) -> None
 
 
 def test_what_was_sorted_and_is_not(tmp_path: Path) -> None:
-    """A file group that was sorted, and whose new base file is out of order all the same, is told; it is not written
-    again for ever."""
+    """A file group that was sorted, and whose new base file is out of order all the same, is reported; it is not
+    written again for ever."""
     table = copied_on_write(tmp_path / "t")
     conversion = Conversion(table.base, clock=table.clock)
     object.__setattr__(conversion.work, "check_order", lambda check, attempt: FileOrder(is_sorted=False))
@@ -408,7 +408,7 @@ if runs(0) >= 100:  # `make crashes`
 @pytest.mark.parametrize(("case", "kind", "step"), [*SAMPLES, *EVERY])
 def test_stopped_at_every_call(case: str, kind: FaultKind, step: int, tmp_path: Path) -> None:
     """Keeps 1 of services/together/versions/run/layout_step: the rows are there after each fault, and the next run
-    comes to the end."""
+    ends."""
     make, _ = CASES[case]
     made, trial = make(tmp_path / "made"), FaultyStorage()
     Conversion(copy_of(made, tmp_path / "trial").base, trial, clock=made.clock).run()

@@ -199,7 +199,7 @@ def captured(table: Upgraded) -> None:
 
 def test_changes_are_given_up_by_word_alone(tmp_path: Path) -> None:
     """Keeps 3 of services/together/versions/plan/native_files: a log of changes goes with its slice, and where that
-    stays only if the operator says so. What the way down compacts itself is told in an inline log."""
+    stays only if the operator says so. What the way down compacts itself is written into an inline log."""
     table = Upgraded(tmp_path / "t", metadata=False)
     captured(table)
     names = [name for name in table.native() if ".cdc." in name]
