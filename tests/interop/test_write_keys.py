@@ -17,8 +17,8 @@ import pytest
 
 from lakeward.base.errors import Unsupported
 from lakeward.format.java_properties import parse_properties
+from lakeward.index.simple_bucket import bucket_numbers
 from lakeward.table.table_config import SLASHES_IN_DATES, TableConfig
-from lakeward.write.keys.bucket import bucket_numbers
 from lakeward.write.keys.key_generator import key_generator, names_its_field
 from tests.hudi.other_release import OtherRelease
 from tests.hudi.spark import OLDEST_VERSION_OF_8
@@ -116,7 +116,7 @@ def check_rows(table: Path, shape: TableShape, **shown: bool | None) -> int:
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_tables_that_hudi_wrote(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    """Keeps 1 of write/keys/key_generator, Keeps 3 of write/keys/key_generator, and Keeps 1 of write/keys/bucket."""
+    """Keeps 1 of write/keys/key_generator, Keeps 3 of write/keys/key_generator, and Keeps 1 of index/simple_bucket."""
     table = HudiTable(spark, tmp_path / "t", SHAPES[name])
     table.write(spark.sql(ROWS).coalesce(1), "upsert")
 

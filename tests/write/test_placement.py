@@ -8,8 +8,9 @@ import pytest
 from lakeward.base.errors import Refused, TryLater, UsageError
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from lakeward.format.timeline.instant import Instant, State
+from lakeward.index.simple_bucket import bucket_of
 from lakeward.table.file_group import FrozenGroup
-from lakeward.write.placement import average_row_bytes, bucket_of, place
+from lakeward.write.placement import average_row_bytes, place
 from lakeward.write.request import FileSizes, IndexKind, WriteOperation, WriteRequest
 from lakeward.write.target import Workload
 from tests.synthetic_table import file_group, minute, snapshot_of

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lakeward.api.table_service import TableServiceCall
+    from lakeward.scan.key_lookup import KeyLookup
     from lakeward.write.entry import ArrowStream, WriteOptions
     from lakeward.write.whole_write import WriteReport
 
@@ -60,6 +61,7 @@ class Table:
         self._storage, self._base_path = open_storage(location)
         self._timezone = timezone
         self._snapshot = self._scan_table()
+        self._lookup: KeyLookup | None = None
 
     @property
     def base_path(self) -> str:
@@ -83,7 +85,7 @@ class Table:
 
     def refresh(self) -> Table:
         """Read the table as it is now. Returns itself."""
-        self._snapshot = self._scan_table()
+        self._snapshot, self._lookup = self._scan_table(), None
         return self
 
     def scan(
@@ -121,7 +123,14 @@ class Table:
             keys=None if keys is None else spelled_keys(keys, self._snapshot.config.record_key_fields),
         )
         return Rows(
-            TableScan(self._storage, self._snapshot, query, skips_damaged=skip_damaged, memory_bytes=memory_bytes)
+            TableScan(
+                self._storage,
+                self._snapshot,
+                query,
+                skips_damaged=skip_damaged,
+                memory_bytes=memory_bytes,
+                lookup=self._open_lookup,
+            )
         )
 
     def get(self, keys: Keys, *, columns: Sequence[str] | None = None, meta_columns: bool = False) -> pa.Table:
@@ -214,6 +223,14 @@ class Table:
 
     def __repr__(self) -> str:
         return f"Table({self._base_path!r}, instant={self.instant!r})"
+
+    def _open_lookup(self) -> KeyLookup:
+        if self._lookup is None:
+            # Imported here: most scans ask no index, and loading them takes longer than a small scan.
+            from lakeward.scan.key_lookup import KeyLookup
+
+            self._lookup = KeyLookup(self._storage, self._snapshot, clock=SystemClock())
+        return self._lookup
 
     def _scan_table(self) -> TableSnapshot:
         check_is_table(self._storage, self._base_path)

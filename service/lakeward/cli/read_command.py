@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
@@ -33,6 +33,11 @@ from lakeward.scan.record_keys import split_keys
 from lakeward.scan.scan_plan import QueryKind, TableQuery, known_schema
 from lakeward.scan.table_diff import SAMPLES, DiffQuery, DiffSide, diff_tables
 from lakeward.scan.table_scan import TableScan
+from lakeward.services.indexing.settings import record_options_of
+
+if TYPE_CHECKING:
+    from lakeward.scan.key_lookup import KeyLookup
+    from lakeward.table.snapshot import TableSnapshot
 
 SHOWN_ROWS = 20
 SHOWN_KEYS = 10
@@ -109,7 +114,9 @@ def read(
         keys=_keys(keys, keys_from, snapshot.config.record_key_fields),
         limit=SHOWN_ROWS if limit is None and wanted is OutputFormat.TABLE and not count else limit,
     )
-    scan = TableScan(opened.storage, snapshot, query, skips_damaged=skip_damaged)
+    scan = TableScan(
+        opened.storage, snapshot, query, skips_damaged=skip_damaged, lookup=partial(_lookup, opened, snapshot)
+    )
     if count:
         return _counted(scan, explain=explain)
     if output is not None:
@@ -117,6 +124,13 @@ def read(
     if wanted is not OutputFormat.TABLE and show(RowStream(document=None, scan=scan, row_format=wanted)):
         return Result(document=None, notes=_notes(scan, explain=explain), error=scan.damage)
     return _shown(scan, explain=explain, is_cut=limit is None and wanted is OutputFormat.TABLE)
+
+
+def _lookup(opened: ConfiguredTable, snapshot: TableSnapshot) -> KeyLookup:
+    # Imported here: most reads ask no index, and loading them takes longer than a small read.
+    from lakeward.scan.key_lookup import KeyLookup
+
+    return KeyLookup(opened.storage, snapshot, clock=SystemClock(), record=record_options_of(opened.table))
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:
@@ -250,10 +264,12 @@ def _notes_of_keys(scan: TableScan) -> list[str]:
 def _explained(scan: TableScan) -> list[str]:
     plan, meter = scan.plan, scan.meter
     groups = meter.row_groups + meter.row_groups_skipped
-    passed = plan.groups_passed + plan.groups_by_statistics
+    passed = plan.groups_passed + plan.groups_by_statistics + plan.groups_without_keys
     return [
         f"partitions: {plan.partitions - plan.partitions_passed:,} of {plan.partitions:,} read; "
         "the paths of the others contradict the filter",
+        *(f"keys by {note}" for note in plan.key_notes),
+        *([f"file groups without the keys: {plan.groups_without_keys:,} passed over"] if plan.key_notes else ()),
         f"file groups: {len(plan.slices):,} of {len(plan.slices) + passed:,} read, "
         f"{sum(bool(each.log_files) for each in plan.slices):,} of them with logs to merge; "
         f"column statistics contradict the filter in {plan.groups_by_statistics:,}",

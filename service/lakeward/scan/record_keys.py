@@ -11,7 +11,7 @@ Keeps:   what cannot be a key of the table is an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -61,7 +61,7 @@ def _spelled(key: Any, key_fields: tuple[str, ...]) -> str:
     )
 
 
-def composite_key(values: list[tuple[str, str | None]]) -> str:
+def composite_key(values: Sequence[tuple[str, str | None]]) -> str:
     """The record key of these values of the key fields, in the order of the fields."""
     if len(values) == 1:
         return values[0][1] or ""

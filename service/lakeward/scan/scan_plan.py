@@ -26,6 +26,7 @@ from lakeward.read.query.filter import Node, conjuncts
 from lakeward.read.query.predicate import Predicate, keys_among
 from lakeward.read.query.slice_query import SliceQuery
 from lakeward.scan.partition_values import partition_ranges
+from lakeward.scan.query_keys import KeyPlaces
 from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
 from lakeward.table.snapshot import TableSnapshot
 
@@ -67,6 +68,10 @@ class ScanPlan:
     """File groups in them."""
     groups_by_statistics: int = 0
     """File groups in the others whose column statistics contradict it."""
+    groups_without_keys: int = 0
+    """File groups in the other partitions that by an index have none of the keys."""
+    key_notes: tuple[str, ...] = ()
+    """What each index answered, or why it was not asked."""
     damaged: tuple[FrozenGroup, ...] = field(default=())
     """File groups that cannot be read, in partitions that are."""
 
@@ -110,8 +115,12 @@ def _refuse(snapshot: TableSnapshot, found: Sequence[Refusal], *, merges: bool) 
         )
 
 
-def plan_scan(snapshot: TableSnapshot, query: TableQuery) -> ScanPlan:
-    """Raises `Refused` for a table whose rows are not certain, and `UsageError` for a column that is not there."""
+def plan_scan(snapshot: TableSnapshot, query: TableQuery, places: KeyPlaces | None = None) -> ScanPlan:
+    """Raises `Refused` for a table whose rows are not certain, and `UsageError` for a column that is not there.
+
+    Args:
+        places: what is known of where the rows' keys are; None where nothing is.
+    """
     refusals = find_refusals(snapshot, TableService.READING)
     _refuse(snapshot, refusals, merges=False)
     schema = _schema_of(snapshot)
@@ -123,13 +132,19 @@ def plan_scan(snapshot: TableSnapshot, query: TableQuery) -> ScanPlan:
         by_partition.setdefault(frozen.partition_path, ([], []))[1].append(frozen)
     slices: list[FileSlice] = []
     damaged: list[FrozenGroup] = []
-    partitions_passed = groups_passed = 0
+    partitions_passed = groups_passed = groups_without_keys = 0
+    chosen_groups = None if places is None else places.groups
     for partition, (groups, frozen_groups) in sorted(by_partition.items()):
         ranges = partition_ranges(snapshot.config, schema, partition)
         if query.where is not None and not query.where.may_hold(ranges):
             partitions_passed += 1
             groups_passed += len(groups) + len(frozen_groups)
             continue
+        if chosen_groups is not None:
+            all_groups = len(groups) + len(frozen_groups)
+            groups = [each for each in groups if (partition, each.file_id) in chosen_groups]
+            frozen_groups = [each for each in frozen_groups if (partition, each.file_id) in chosen_groups]
+            groups_without_keys += all_groups - len(groups) - len(frozen_groups)
         found = (_slice_of(group, query.kind) for group in sorted(groups, key=lambda group: group.file_id))
         slices += [each for each in found if each is not None]
         damaged += frozen_groups
@@ -138,9 +153,13 @@ def plan_scan(snapshot: TableSnapshot, query: TableQuery) -> ScanPlan:
         _refuse(snapshot, refusals, merges=True)
     predicate = Predicate() if query.where is None else Predicate(tuple(conjuncts(query.where)))
     wanted = frozenset(chosen.names)
-    if query.keys is not None:
-        predicate = Predicate((*keys_among(frozenset(query.keys)).conditions, *predicate.conditions))
+    keys = query.keys
+    if keys is not None:
         wanted |= {RECORD_KEY_FIELD}  # which says of which keys there was a row
+    elif places is not None and snapshot.config.populate_meta_fields:
+        keys = places.keys  # conditions on keys leave more unread than those on values
+    if keys is not None:
+        predicate = Predicate((*keys_among(frozenset(keys)).conditions, *predicate.conditions))
     return ScanPlan(
         schema=chosen,
         reading=table_reading(snapshot, merges=merges),
@@ -149,6 +168,8 @@ def plan_scan(snapshot: TableSnapshot, query: TableQuery) -> ScanPlan:
         partitions=len(by_partition),
         partitions_passed=partitions_passed,
         groups_passed=groups_passed,
+        groups_without_keys=groups_without_keys,
+        key_notes=() if places is None else places.notes,
         damaged=tuple(damaged),
     )
 

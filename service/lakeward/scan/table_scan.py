@@ -15,9 +15,9 @@ Keeps:   1. rows come by partition and file group, and of one query on one snaps
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import IO, Final
+from typing import IO, TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,18 +25,23 @@ import pyarrow.compute as pc
 from lakeward.base.clock import Clock, SystemClock
 from lakeward.base.errors import BrokenFile, DamagedFiles, LakewardError
 from lakeward.base.quantities import format_count
+from lakeward.format.avro.schema import table_schema
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.merge.rows.spill_file import SPILL_PREFIX, spilling
 from lakeward.read.query.slice_query import SliceQuery
 from lakeward.read.slice_scan import read_slice, stored_rows
 from lakeward.scan.file_statistics import by_statistics
-from lakeward.scan.scan_plan import ScanPlan, TableQuery, plan_scan
+from lakeward.scan.query_keys import KeyPlaces, query_keys
+from lakeward.scan.scan_plan import QueryKind, ScanPlan, TableQuery, plan_scan
 from lakeward.storage.storage import Storage
 from lakeward.table.damaged_file import damaged_error
 from lakeward.table.file_group import FileSlice, FrozenGroup
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
+
+if TYPE_CHECKING:
+    from lakeward.scan.key_lookup import KeyLookup
 
 KEY_LOCATIONS: Final = pa.schema(
     [("key", pa.string()), ("partition", pa.string()), ("file_id", pa.string()), ("instant", pa.string())]
@@ -61,6 +66,8 @@ class TableScan:
     skips_damaged: bool = False
     memory_bytes: int = MEMORY_BYTES
     clock: Clock = field(default_factory=SystemClock)
+    lookup: Callable[[], KeyLookup] | None = None
+    """Opens the table's indexes where the query says something of keys; None: none is asked."""
     plan: ScanPlan = field(init=False)
     meter: ReadMeter = field(default_factory=ReadMeter)
     """What was read so far."""
@@ -71,7 +78,7 @@ class TableScan:
 
     def __post_init__(self) -> None:
         """Raises what `plan_scan` does."""
-        plan = plan_scan(self.snapshot, self.query)
+        plan = plan_scan(self.snapshot, self.query, self._places())
         self.plan = by_statistics(self.storage, self.snapshot, self.query.where, plan, clock=self.clock)
 
     @property
@@ -184,6 +191,16 @@ class TableScan:
         except LakewardError:
             rows = None
         return _Missing(*slice_.group_id, error.what, error.remedy, rows)
+
+    def _places(self) -> KeyPlaces | None:
+        query, snapshot = self.query, self.snapshot
+        if self.lookup is None or snapshot.schema is None:
+            return None
+        schema = table_schema(snapshot.schema)
+        keys = query_keys(query.keys, query.where, schema, snapshot.config, evolves=snapshot.schema_on_read)
+        if keys is None:
+            return None
+        return self.lookup().places(keys, bases_alone=query.kind is QueryKind.READ_OPTIMIZED)
 
     def _check_damage(self) -> None:
         if (damage := self.damage) is not None and not self.skips_damaged:

@@ -26,9 +26,9 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from lakeward.format.timeline.instant import Instant, is_before
+from lakeward.index.simple_bucket import BUCKET_DIGITS
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.timeline.timeline import WRITE_ACTIONS, Timeline
-from lakeward.write.keyed_rows import BUCKET_DIGITS
 
 _REMEMBERED = frozenset({*WRITE_ACTIONS, "clustering", "compaction"})
 _COMPACT = "COMPACT"

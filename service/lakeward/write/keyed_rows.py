@@ -28,8 +28,6 @@ TARGET: Final = "_lakeward_target"
 
 LEAVES: Final = -1
 
-BUCKET_DIGITS: Final = 8
-"""So many has the number of a bucket, with which the ids of its file groups begin."""
 
 _KEYS = (pa.field(RECORD_KEY, pa.string()), pa.field(PARTITION_PATH, pa.string()))
 

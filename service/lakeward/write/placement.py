@@ -36,6 +36,7 @@ from typing import Final
 from lakeward.base.errors import Refused, TryLater, UsageError
 from lakeward.format.file_name import parse_base_file
 from lakeward.format.timeline.commit_metadata import NO_COMMIT, CommitMetadata
+from lakeward.index.simple_bucket import BUCKET_DIGITS, bucket_of
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.read.slice_input import SliceInput
@@ -44,7 +45,6 @@ from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
 from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.partition import paths_above
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.write.keyed_rows import BUCKET_DIGITS
 from lakeward.write.request import FileSizes, IndexKind, WriteOperation, WriteRequest
 from lakeward.write.target import Assignment, HandleKind, Share, SliceNames, Workload, WriteTarget, rows_of_targets
 
@@ -132,12 +132,6 @@ def slice_to_merge(
         widens_nested_floats=snapshot.config.version.widens_floats_alike,
         key_fields=snapshot.config.made_key_fields,
     )
-
-
-def bucket_of(file_id: str) -> int | None:
-    """The number of the bucket that a file id begins with; None where it begins with none."""
-    digits = file_id[:BUCKET_DIGITS]
-    return int(digits) if len(digits) == BUCKET_DIGITS and digits.isascii() and digits.isdigit() else None
 
 
 def _names_of(slice_: FileSlice | None) -> SliceNames:

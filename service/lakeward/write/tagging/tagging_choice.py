@@ -21,6 +21,7 @@ from lakeward.index.index import Index, WritableIndex
 from lakeward.index.metadata_record_index import MetadataRecordIndex, check_record_index
 from lakeward.index.overlay import current_index
 from lakeward.index.simple import SimpleIndex
+from lakeward.index.simple_bucket import bucket_places
 from lakeward.merge.rules.merge_rules import MergeMode
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import Storage
@@ -28,7 +29,6 @@ from lakeward.table.new_table import check_buckets
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import OTHER_BUCKETS, hoodie_folder
 from lakeward.write.keyed_rows import RECORD_KEY
-from lakeward.write.keys.bucket import bucket_places
 from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
 from lakeward.write.tagging.stored_rows import StoredRows
 from lakeward.write.tagging.tagging_kinds import LookupTagging, NewKeys, OnePlace, Tagging

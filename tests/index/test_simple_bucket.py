@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakeward.base.errors import Unsupported
-from lakeward.write.keys.bucket import bucket_numbers, bucket_places
+from lakeward.index.simple_bucket import bucket_numbers, bucket_places
 
 
 def java_hash(text):
@@ -66,7 +66,7 @@ def test_it_agrees_with_the_slow_twin(keys, fields, skipped):
 
 
 def test_a_key_on_which_hudi_hangs_is_refused():
-    """Keeps 2 of write/keys/bucket: a colon in the value of the last field, which is not hashed."""
+    """Keeps 2 of index/simple_bucket: a colon in the value of the last field, which is not hashed."""
     with pytest.raises(Unsupported, match="'a:1,b:2:3' has no bucket"):
         bucket_places(pa.array(["a:1,b:2", "a:1,b:2:3"]), ("a",), 4)
 

@@ -25,8 +25,9 @@ import pyarrow as pa
 
 from lakeward.base.errors import Unsupported
 from lakeward.base.kernel import I32, I32_IN, I64_IN, U8_IN, kernel, types
-from lakeward.write.keyed_rows import BUCKET_DIGITS
 
+BUCKET_DIGITS: Final = 8
+"""So many has the number of a bucket, with which the ids of its file groups begin."""
 _Bytes = npt.NDArray[np.uint8]
 
 _COMMA: Final = ord(",")
@@ -74,6 +75,12 @@ def bucket_numbers(keys: pa.StringArray, fields: tuple[str, ...], buckets: int) 
             remedy="Leave the row out, or hash all fields of the key (hoodie.bucket.index.hash.field).",
         )
     return numbers
+
+
+def bucket_of(file_id: str) -> int | None:
+    """The number of the bucket that a file id begins with; None where it begins with none."""
+    digits = file_id[:BUCKET_DIGITS]
+    return int(digits) if len(digits) == BUCKET_DIGITS and digits.isascii() and digits.isdigit() else None
 
 
 @kernel(types.int64(U8_IN, types.int64, types.int64, types.int64))
