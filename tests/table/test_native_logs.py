@@ -12,9 +12,9 @@ from lakeward.services.clean.plan.planner import plan_clean
 from lakeward.services.clean.plan.policy import CleanPolicy
 from lakeward.services.together.explaining.file_explanation import FileExplainer, FileFacts
 from lakeward.services.together.explaining.file_sentences import explain_in_sentences
-from lakeward.services.together.explaining.table_explanation import find_path
 from lakeward.storage.local import LocalStorage
 from lakeward.table.damaged_file import DamageKind
+from lakeward.table.data_file_path import find_path
 from lakeward.table.file_system_view import sort_files
 from lakeward.table.live_logs import live_logs
 from lakeward.table.partition import find_partitions
@@ -113,12 +113,12 @@ def test_a_native_log_is_explained_as_a_log(tmp_path: Path) -> None:
     snapshot = scan(base)
     explainer = FileExplainer(snapshot, plan_clean(snapshot, CleanPolicy(), now=0.0), FileFacts())
     for name, kind in ((names[-1], "a log of file group"), (stray, "a log of changes of file group")):
-        path = find_path(name, base_path=str(base), snapshot=snapshot, facts=FileFacts())
+        path = find_path(name, base_path=str(base), snapshot=snapshot)
         sentences = explain_in_sentences(explainer.explain(path), now=0.0, zone=None)
         assert path == f"p/{name}" and any(kind in sentence for sentence in sentences)
     set_version(base, 9)
     with pytest.raises(UsageError, match="not the name of a data file"):
-        find_path(names[-1], base_path=str(base), snapshot=scan(base), facts=FileFacts())
+        find_path(names[-1], base_path=str(base), snapshot=scan(base))
 
 
 @pytest.mark.parametrize("native", [False, True])

@@ -97,6 +97,18 @@ class FileSlice:
 
 
 @dataclass(frozen=True, slots=True)
+class SlicePlace:
+    """A slice among those of its file group."""
+
+    base_instant: str
+    number: int
+    """1 for the newest slice."""
+    slices: int
+    superseded_by: str | None
+    """The base instant of the next newer slice; None for the newest."""
+
+
+@dataclass(frozen=True, slots=True)
 class FileGroup:
     partition_path: str
     file_id: str
@@ -113,6 +125,12 @@ class FileGroup:
             if slice_.base_file is not None:
                 return self.slices[:number]
         return self.slices
+
+    def place_of(self, slice_: FileSlice) -> SlicePlace:
+        slices = [each for each in self.slices if not each.is_empty]
+        number = slices.index(slice_)
+        newer = slices[number - 1].base_instant if number else None
+        return SlicePlace(slice_.base_instant, number + 1, len(slices), newer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,11 @@ class LiveLogs:
             for source in self.merged.get(log.name.text, ())
         }
 
+    def merged_by(self, name: str) -> str | None:
+        """The log compaction whose output is read in place of the log of that name."""
+        outputs = ((output, self.merged.get(output.name.text, ())) for output in self.live)
+        return next((out.instant for out, sources in outputs if any(each.name.text == name for each in sources)), None)
+
     def place(self, log: LogFile) -> str:
         """The instant at whose place readers merge a live log: its own, or that of its newest source."""
         if not (sources := self.merged.get(log.name.text)):

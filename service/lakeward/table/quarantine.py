@@ -30,6 +30,7 @@ import orjson
 
 from lakeward.base.errors import BrokenFile, LakewardError, NotFound
 from lakeward.base.paths import join
+from lakeward.base.quantities import format_time
 from lakeward.format.file_name import check_plain_name, check_relative_path
 from lakeward.storage.storage import FileStatus, Storage
 from lakeward.table.table_config import hoodie_folder
@@ -138,6 +139,20 @@ class Quarantine:
 
 def kind_of_run(run: str) -> QuarantineKind:
     return QuarantineKind.ORPHANS if run.startswith("orphans-") else QuarantineKind.CLEAN
+
+
+def set_aside_sentence(run: str, until: float | None) -> str:
+    """What happened to a file of a run, and how it comes back.
+
+    Args:
+        until: seconds since the epoch; None where it is not known.
+    """
+    kept = "" if until is None else f" until {format_time(until)}"
+    who = "A search for orphan files" if kind_of_run(run) is QuarantineKind.ORPHANS else f"Clean {run}"
+    return (
+        f"{who} set it aside, and it is kept{kept}: no reader sees it. `lakeward quarantine restore TABLE {run}` "
+        "brings it back, `lakeward quarantine purge` deletes it sooner."
+    )
 
 
 def quarantine_folder(base_path: str) -> str:

@@ -176,6 +176,19 @@ class TableSnapshot:
     def schema_on_read(self) -> bool:
         return self.schema_history is not None or self.latest_schema is not None
 
+    def frozen_group(self, group_id: GroupId) -> FrozenGroup | None:
+        groups = (*self.frozen, *self.replaced_groups)
+        found = (group for group in groups if (group.partition_path, group.file_id) == group_id)
+        return next((group for group in found if isinstance(group, FrozenGroup)), None)
+
+    def plans_naming(self, group_id: GroupId, name: str) -> Iterator[str]:
+        """The pending plans that read a file."""
+        for instant, plan in self.plans.items():
+            for operation in plan.operations:
+                is_named = name == operation.base_file or name in operation.log_files
+                if is_named and (operation.partition_path, operation.file_id) == group_id:
+                    yield instant
+
     @property
     def latest_slices(self) -> tuple[FileSlice, ...]:
         return tuple(slice_ for group in self.file_groups if (slice_ := group.latest_slice) is not None)

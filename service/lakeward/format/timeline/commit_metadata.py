@@ -25,7 +25,7 @@ from lakeward.base.errors import BrokenFile
 from lakeward.base.paths import join
 from lakeward.format.avro.container import MAGIC, read_record, write_record
 from lakeward.format.avro.record_fields import RecordFields
-from lakeward.format.file_name import check_file_id, check_relative_path
+from lakeward.format.file_name import check_file_id, check_relative_path, parse_any_data_file
 from lakeward.format.timeline.avro_types import TEXT, TEXTS, by_key
 
 LATEST_SCHEMA = "latest_schema"
@@ -143,6 +143,13 @@ class CommitMetadata:
     def schema(self) -> str | None:
         """Avro JSON of the table's columns, without meta fields."""
         return self.extra_metadata.get("schema")
+
+    @property
+    def data_files(self) -> tuple[str, ...]:
+        """Paths of the base files and logs that it wrote, logs of changes too, once each."""
+        stats = [stat for of in self.partition_to_write_stats.values() for stat in of]
+        paths = {path for stat in stats for path in (stat.path, *(stat.cdc_stats or ())) if path is not None}
+        return tuple(sorted(path for path in paths if parse_any_data_file(path.rpartition("/")[2], native=True)))
 
     @property
     def file_groups(self) -> frozenset[tuple[str, str]]:

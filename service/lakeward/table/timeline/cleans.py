@@ -14,7 +14,12 @@ from lakeward.base.errors import NotFound
 from lakeward.base.paths import join
 from lakeward.base.quantities import format_count
 from lakeward.format.timeline.clean_metadata import read_clean_metadata
-from lakeward.format.timeline.clean_plan import read_earliest_retained, read_retention
+from lakeward.format.timeline.clean_plan import (
+    clean_plan_root,
+    read_clean_plan,
+    read_earliest_retained,
+    read_retention,
+)
 from lakeward.format.timeline.instant import Instant, State, comparable_time
 from lakeward.storage.storage import Storage
 from lakeward.table.table_config import TableConfig, timeline_folder
@@ -91,6 +96,25 @@ def read_cleans(storage: Storage, base_path: str, config: TableConfig, timeline:
         undoes = metadata.extra_metadata.get(UNDOES)
         found.append(Clean(instant.time, True, metadata.earliest_retained, deleted, undoes))
     return tuple(sorted(found, key=lambda clean: comparable_time(clean.instant)))
+
+
+def read_planned_deletions(
+    storage: Storage, base_path: str, config: TableConfig, timeline: Timeline
+) -> dict[str, frozenset[str]]:
+    """Paths that each pending clean is going to delete, by its instant; a plan that is gone says nothing."""
+    contents = InstantContents(storage, base_path, config, timeline)
+    root, folder = clean_plan_root(base_path), timeline_folder(base_path, config)
+    pending = {each.time for each in timeline.pending if each.action == "clean"}
+    found = {}
+    for each in timeline.instants:
+        if each.action != "clean" or each.state is not State.REQUESTED or each.time not in pending:
+            continue
+        try:
+            plan = read_clean_plan(contents.read(each.file_name), root=root, file=join(folder, each.file_name))
+        except NotFound:
+            continue
+        found[each.time] = frozenset(join(path, name) for path, names in plan.files.items() for name in names)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

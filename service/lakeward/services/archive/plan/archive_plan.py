@@ -117,6 +117,24 @@ class ArchivePlan:
             return None
         return self.limits[0]
 
+    def limits_of(self, time: str) -> tuple[Limit, ...]:
+        """What keeps an instant on the active timeline, what begins first in front."""
+        return tuple(limit for limit in self.limits if not is_before(time, limit.instant))
+
+    def takes(self, time: str) -> bool:
+        """Whether an archiver would take that instant now."""
+        return any(each.time == time for each in self.archived)
+
+    def sentences_of(self, time: str) -> Iterator[str]:
+        """What happens to an instant that is on the active timeline."""
+        if self.takes(time):
+            yield "The archiver takes it next."
+        elif not self.is_due:
+            most = self.options.commits_max
+            yield f"It stays on the active timeline: {self.commits} completed commits are no more than {most}."
+        for limit in self.limits_of(time):
+            yield f"It stays on the active timeline ({limit.reason}): {limit.why}"
+
 
 def plan_archive(timeline: Timeline, facts: ArchiveFacts, options: ArchiveOptions) -> ArchivePlan:
     assert 1 <= options.commits_min <= options.commits_max, "checked where they are given"

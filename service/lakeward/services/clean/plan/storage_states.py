@@ -43,6 +43,22 @@ class FileState(StrEnum):
     ORPHAN = "orphan"
     QUARANTINED = "quarantined"
 
+    @property
+    def sentence(self) -> str:
+        """Who reads such a file, and until when it stays; empty where that depends on the file."""
+        return _SENTENCES.get(self, "")
+
+
+_SENTENCES = {
+    FileState.LIVE: "It stays until its slice is superseded by a newer one, or its file group replaced, and then for "
+    "as long as cleans retain that.",
+    FileState.UNCOMMITTED: "No reader sees it: its write is under way, or it failed and was not rolled back yet. "
+    "`lakeward rollback TABLE --dry-run` says which.",
+    FileState.ORPHAN: "No reader sees it, and no instant of the timeline explains it: a write that was rolled back or "
+    "an attempt of a task left it. No clean deletes it; `lakeward quarantine orphans TABLE --dry-run` says whether it "
+    "may go.",
+}
+
 
 NO_QUARANTINE = Quarantine()
 

@@ -18,14 +18,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from lakeward.base.paths import join
 from lakeward.format.file_name import AnyLogName, parse_any_data_file, parse_any_log
 from lakeward.format.timeline.instant import Instant
 from lakeward.services.clean.plan.decision import CleanOutcome
 from lakeward.services.clean.plan.keeper import DeadReason, Keeper
-from lakeward.services.clean.plan.storage_states import NO_QUARANTINE, FileState, states_of_files
+from lakeward.services.clean.plan.storage_states import NO_QUARANTINE, FileState, StoredFile, states_of_files
 from lakeward.services.savepoint.savepoint_plan import Pinned
-from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
-from lakeward.table.file_system_view import GroupId
+from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup, SlicePlace
 from lakeward.table.live_logs import live_logs
 from lakeward.table.quarantine import Quarantine
 from lakeward.table.snapshot import TableSnapshot
@@ -57,17 +57,14 @@ class FileFacts:
     unlisted_size: int | None = None
     """Bytes of the file, where the storage has it and the listing of the table has not."""
 
-
-@dataclass(frozen=True, slots=True)
-class SlicePlace:
-    """The slice of a file among those of its file group."""
-
-    base_instant: str
-    number: int
-    """1 for the newest slice."""
-    slices: int
-    superseded_by: str | None
-    """The base instant of the next newer slice; None for the newest."""
+    @property
+    def paths(self) -> Iterator[str]:
+        """The files that they name."""
+        for clean in self.cleans:
+            yield from (join(partition, name) for partition, names in clean.deleted.items() for name in names)
+        for run in self.quarantine.runs:
+            yield from (file.path for file in run.files)
+        yield from self.committed
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,15 +168,15 @@ class FileExplainer:
             instant=parsed.instant,
             written_by=timeline.find_write(parsed.instant),
             is_archived=timeline.is_archived(parsed.instant),
-            place=None if stored is None or stored.slice is None else self._place(stored.slice),
+            place=None if stored is None or stored.slice is None else self._groups[group_id].place_of(stored.slice),
             replaced_by=self._snapshot.replaced.get(group_id),
-            merged_by=None if stored is None or stored.slice is None else self._merged_by(stored.slice, name),
+            merged_by=self._merged_by(stored, name),
             keepers=() if decision is None else decision.keepers,
             dead_by=() if decision is None else decision.dead_by,
             hindrance=self._outcome.hindrance if verdict is FileState.DEAD else None,
-            frozen=self._frozen(group_id) if verdict is FileState.FROZEN else None,
+            frozen=self._snapshot.frozen_group(group_id) if verdict is FileState.FROZEN else None,
             pinned=() if stored is None or stored.slice is None else tuple(self._pinned(stored.slice)),
-            plans=tuple(sorted(self._plans_naming(group_id, name))),
+            plans=tuple(sorted(self._snapshot.plans_naming(group_id, name))),
             cleaned_by=cleaned_by if stored is None or is_aside else None,
             cleaning_by=next((clean for clean, paths in facts.planned_deletions.items() if path in paths), None),
             quarantine_run=None if run is None else run.run,
@@ -188,36 +185,18 @@ class FileExplainer:
             is_committed=is_committed,
         )
 
-    def _place(self, slice_: FileSlice) -> SlicePlace:
-        slices = [each for each in self._groups[slice_.group_id].slices if not each.is_empty]
-        number = slices.index(slice_)
-        return SlicePlace(
-            slice_.base_instant, number + 1, len(slices), slices[number - 1].base_instant if number else None
-        )
-
-    def _merged_by(self, slice_: FileSlice, name: str) -> str | None:
+    def _merged_by(self, stored: StoredFile | None, name: str) -> str | None:
         """The log compaction whose output readers read in place of a log."""
-        logs = live_logs(slice_, self._snapshot.log_compactions.get(slice_.group_id, ()))
-        merged = ((output, logs.merged.get(output.name.text, ())) for output in logs.live)
-        return next((out.instant for out, sources in merged if any(each.name.text == name for each in sources)), None)
+        if stored is None or stored.slice is None:
+            return None
+        logs = live_logs(stored.slice, self._snapshot.log_compactions.get(stored.slice.group_id, ()))
+        return logs.merged_by(name)
 
     def _pinned(self, slice_: FileSlice) -> Iterator[Pinned]:
         names = {file.file_name for file in slice_.files}
         for each in self._facts.pinned:
             if not names.isdisjoint(each.savepoint.files.get(slice_.partition_path, ())):
                 yield each
-
-    def _frozen(self, group_id: GroupId) -> FrozenGroup | None:
-        groups = (*self._snapshot.frozen, *self._snapshot.replaced_groups)
-        found = (group for group in groups if (group.partition_path, group.file_id) == group_id)
-        return next((group for group in found if isinstance(group, FrozenGroup)), None)
-
-    def _plans_naming(self, group_id: GroupId, name: str) -> Iterator[str]:
-        for instant, plan in self._snapshot.plans.items():
-            for operation in plan.operations:
-                is_named = name == operation.base_file or name in operation.log_files
-                if is_named and (operation.partition_path, operation.file_id) == group_id:
-                    yield instant
 
 
 def _deleted(clean: Clean, partition: str, name: str) -> bool:

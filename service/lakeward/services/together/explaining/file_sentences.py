@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from datetime import tzinfo
 
 from lakeward.base.errors import BrokenFile
-from lakeward.base.quantities import format_duration, format_size, format_time
+from lakeward.base.quantities import format_duration, format_size
 from lakeward.format.timeline.instant import State, parse_instant_time
 from lakeward.services.clean.plan.keeper import KeepReason
 from lakeward.services.clean.plan.storage_states import FileState
 from lakeward.services.together.explaining.file_explanation import FileExplanation, Gone
-from lakeward.table.quarantine import QuarantineKind, kind_of_run
+from lakeward.table.quarantine import set_aside_sentence
 
 
 def explain_in_sentences(file: FileExplanation, *, now: float, zone: tzinfo | None) -> list[str]:
@@ -65,28 +65,16 @@ def _verdict(file: FileExplanation, now: float) -> Iterator[str]:
                 yield "Readers of rows pass over it; it is for queries that read the changes of compactions."
             else:
                 yield "Readers of the table as it is now read it."
-            yield (
-                "It stays until its slice is superseded by a newer one, or its file group replaced, and then for as "
-                "long as cleans retain that."
-            )
+            yield FileState.LIVE.sentence
         case FileState.PINNED | FileState.RETAINED | FileState.DEAD:
             yield _superseded(file)
         case FileState.QUARANTINED:
-            yield _set_aside(file)
+            yield set_aside_sentence(file.quarantine_run or "", file.quarantined_until)
         case FileState.FROZEN:
             why = "" if file.frozen is None else f": {file.frozen.why}"
             yield f"No service touches its file group, whose slices are unknown{why}. `lakeward verify` says more."
-        case FileState.UNCOMMITTED:
-            yield (
-                "No reader sees it: its write is under way, or it failed and was not rolled back yet. "
-                "`lakeward rollback TABLE --dry-run` says which."
-            )
-        case FileState.ORPHAN:
-            yield (
-                "No reader sees it, and no instant of the timeline explains it: a write that was rolled back or an "
-                "attempt of a task left it. No clean deletes it; `lakeward quarantine orphans TABLE --dry-run` says "
-                "whether it may go."
-            )
+        case FileState.UNCOMMITTED | FileState.ORPHAN as state:
+            yield FileState(state).sentence
         case Gone.CLEANED:
             yield f"It is not there any more: clean {file.cleaned_by} deleted it."
         case Gone.ROLLED_BACK:
@@ -129,16 +117,6 @@ def _verdict(file: FileExplanation, now: float) -> Iterator[str]:
             yield f"But no clean can be planned just now. {file.hindrance}"
     if file.verdict is FileState.RETAINED and not file.keepers:
         yield "No clean looks at it: it is left out of cleaning."
-
-
-def _set_aside(file: FileExplanation) -> str:
-    run = file.quarantine_run or ""
-    until = "" if file.quarantined_until is None else f" until {format_time(file.quarantined_until)}"
-    who = "A search for orphan files" if kind_of_run(run) is QuarantineKind.ORPHANS else f"Clean {run}"
-    return (
-        f"{who} set it aside, and it is kept{until}: no reader sees it. `lakeward quarantine restore TABLE {run}` "
-        "brings it back, `lakeward quarantine purge` deletes it sooner."
-    )
 
 
 def _superseded(file: FileExplanation) -> str:

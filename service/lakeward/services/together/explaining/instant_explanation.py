@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 
 from lakeward.base.quantities import format_count, format_size
-from lakeward.format.timeline.instant import Instant, State, comparable_time, is_before
+from lakeward.format.timeline.instant import Instant, State, comparable_time
 from lakeward.protocol.pending.rollback import RollbackDecision
 from lakeward.services.archive.plan.archive_plan import ArchivePlan, Limit
 from lakeward.services.clean.plan.storage_states import FileState
@@ -76,7 +76,6 @@ def explain_instant(time: str, snapshot: TableSnapshot, facts: InstantFacts) -> 
     timeline = snapshot.timeline
     found = tuple(each for each in (*timeline.completed, *timeline.pending) if each.time == time)
     archiving = facts.archiving
-    limits = () if archiving is None or not found else archiving.limits
     plan = snapshot.plans.get(time)
     return InstantExplanation(
         time=time,
@@ -84,8 +83,8 @@ def explain_instant(time: str, snapshot: TableSnapshot, facts: InstantFacts) -> 
         facts=facts,
         planned_groups=0 if plan is None else len(plan.operations),
         is_archived=not found and facts.archived_at is not None,
-        limits=tuple(limit for limit in limits if not is_before(time, limit.instant)),
-        goes_next=archiving is not None and any(each.time == time for each in archiving.archived),
+        limits=() if archiving is None or not found else archiving.limits_of(time),
+        goes_next=archiving is not None and archiving.takes(time),
     )
 
 
@@ -125,7 +124,8 @@ def _sentences(instant: InstantExplanation, snapshot: TableSnapshot, now: float,
     if facts.decision is not None:
         yield facts.decision.sentence
     yield from _held(instant, snapshot)
-    yield from _archiving(instant)
+    if facts.archiving is not None and instant.instants:
+        yield from facts.archiving.sentences_of(instant.time)
 
 
 def _held(instant: InstantExplanation, snapshot: TableSnapshot) -> Iterator[str]:
@@ -136,18 +136,3 @@ def _held(instant: InstantExplanation, snapshot: TableSnapshot) -> Iterator[str]
         yield "It is the oldest pending instant: by commits no clean goes beyond it, and no archiver does."
     if instant.time in snapshot.savepointed:
         yield f"A savepoint pins {len(snapshot.savepointed[instant.time]):,} files as of it, and holds the archiver."
-
-
-def _archiving(instant: InstantExplanation) -> Iterator[str]:
-    archiving = instant.facts.archiving
-    if archiving is None or not instant.instants:
-        return
-    if instant.goes_next:
-        yield "The archiver takes it next."
-    elif not archiving.is_due:
-        yield (
-            f"It stays on the active timeline: {archiving.commits} completed commits are no more than "
-            f"{archiving.options.commits_max}."
-        )
-    for limit in instant.limits:
-        yield f"It stays on the active timeline ({limit.reason}): {limit.why}"

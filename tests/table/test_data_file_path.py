@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakeward.base.errors import LakewardError
-from lakeward.services.together.explaining.file_explanation import FileFacts
-from lakeward.services.together.explaining.table_explanation import find_path
+from lakeward.table.data_file_path import find_path
 from tests.services.clean.plan.clean_cases import path_of, read_table
 
 
@@ -17,7 +16,7 @@ def test_a_file_is_found_by_any_of_its_names(given: str) -> None:
     """Whole path, path below the table, or name alone."""
     snapshot = read_table("done commit 10\ngroup a 10").snapshot()
     path = path_of("a@10")
-    found = find_path(given.format(name=path[2:]), base_path="/t", snapshot=snapshot, facts=FileFacts())
+    found = find_path(given.format(name=path[2:]), base_path="/t", snapshot=snapshot)
     assert found == path
 
 
@@ -37,5 +36,5 @@ def test_a_path_that_is_no_files_of_the_table(given: str, remedy: str) -> None:
     snapshot = read_table("done commit 10\ngroup a 10\ngroup q/b 10\ngroup b 10").snapshot()
     names = {"name": path_of("a@10")[2:], "twice": path_of("b@10")[2:]}
     with pytest.raises(LakewardError) as raised:
-        find_path(given.format(**names), base_path="/t", snapshot=snapshot, facts=FileFacts())
+        find_path(given.format(**names), base_path="/t", snapshot=snapshot)
     assert remedy in str(raised.value)
