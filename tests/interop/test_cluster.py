@@ -206,3 +206,37 @@ def test_a_worker_is_killed_under_the_daemon(
     kill_the_worker(begin("run", "--once", "--config", str(config)), held, cluster, table)
 
     check(table, before)
+
+
+PROGRAM = """
+import sys
+from pyspark.sql import SparkSession
+import lakeward
+
+url, archive, path = sys.argv[1:]
+builder = SparkSession.builder.master(url).config("spark.archives", archive + "#lakeward")
+builder = builder.config("spark.executorEnv.PYTHONPATH", "./lakeward").config("spark.ui.enabled", "false")
+spark = builder.config("spark.executor.memory", "512m").getOrCreate()
+table = lakeward.Table(path, timezone="UTC")
+rows = lakeward.spark.read(spark, table, where="v like 'b%'", columns=["id"]).collect()
+keys = spark.range(0, 50).selectExpr("concat('k', id) AS id")
+located = lakeward.spark.record_locations(keys, table).where("file_id is not null").collect()
+print(len(rows), len(located), len({row["file_id"] for row in located}))
+"""
+
+
+@pytest.mark.wide
+def test_frames_of_a_program(written: HudiTable, archive: Path, cluster: Cluster) -> None:
+    """A program of a user's own reads a table, and looks for keys, by executors that have the archive alone."""
+    cluster.fill()
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, cluster.url, archive, written.path],
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        | {"PYSPARK_PYTHON": BARE, "PYSPARK_DRIVER_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert done.stdout.split() == ["30", "40", str(GROUPS)]
