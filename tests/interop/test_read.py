@@ -16,7 +16,7 @@ from lakeward.scan.scan_plan import TableQuery, known_schema
 from lakeward.scan.table_scan import TableScan
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import take_snapshot
-from tests.hudi.table import HudiTable, TableShape
+from tests.hudi.table import FILE_NAME_COLUMN, HudiTable, TableShape
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -111,8 +111,19 @@ def test_hudi_answers_the_same(spark: SparkSession, tmp_path: Path) -> None:
     for text in none:
         assert read_groups(table, text) == 0, f"column statistics of base files and logs contradict {text}"
     assert read_groups(table, "ts = 15") > 0
-    assert lakeward.Table(str(table.path)).scan(read_optimized=True).count() == len(table.read_optimized())
+    opened = lakeward.Table(str(table.path))
+    assert opened.scan(read_optimized=True).count() == len(table.read_optimized())
     assert table.read_optimized() != table.snapshot()
+    for instant, _ in table.completed_instants():
+        expected = as_text(table.frame(**{"as.of.instant": instant}))
+        assert as_text(opened.scan(as_of=instant, meta_columns=True)) == expected
+
+
+def as_text(rows: lakeward.Rows | DataFrame) -> list[str]:
+    """The rows, but for the name of the file that each is in."""
+    is_ours = isinstance(rows, lakeward.Rows)
+    found = rows.to_arrow().to_pylist() if is_ours else [row.asDict(recursive=True) for row in rows.collect()]
+    return sorted(str({name: like(row[name]) for name in sorted(row) if name != FILE_NAME_COLUMN}) for row in found)
 
 
 def check(table: HudiTable, filters: list[str]) -> None:

@@ -5,7 +5,8 @@
     table.write(frame, writers_stopped=True)
     table.service("compaction").run(writers_stopped=True)
 
-A table is what it was when it was opened, or refreshed: all rows that are asked of it are of one instant.
+A table is what it was when it was opened, or refreshed, or at the moment that is given: all rows that are asked of it
+are of one instant.
 
 Touches: the table: scans read only; writes and services as `write/whole_write` and `services` say.
 Keeps:   1. scans of one table read one moment, whatever is committed meanwhile;
@@ -23,9 +24,11 @@ import pyarrow as pa
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import DamagedFiles
-from lakeward.format.timeline.instant import State
+from lakeward.format.timeline.instant import State, is_before
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.scan.filter_text import parse_filter
+from lakeward.scan.moment import When
+from lakeward.scan.past_snapshot import read_as_of
 from lakeward.scan.record_keys import spelled_keys
 from lakeward.scan.scan_plan import QueryKind, TableQuery, known_schema
 from lakeward.scan.table_diff import SAMPLES, DiffQuery, DiffSide, TableDiff, diff_tables
@@ -51,16 +54,22 @@ the names of the key fields."""
 class Table:
     """A Hudi table at one moment. Errors are those of `lakeward.base.errors`, with what, why and remedy."""
 
-    def __init__(self, location: str, *, timezone: str | None = None) -> None:
+    def __init__(self, location: str, *, timezone: str | None = None, as_of: When | None = None) -> None:
         """
+        Raises `UsageError` for a moment that is none of the table's, and `Refused` for one that cannot be read.
+
         Args:
             location: path or URL of the table's base folder.
             timezone: the zone of the table's instants, where these do not show it.
+            as_of: read the table as it was: an instant, a date, a datetime, or a text like `2026-11-28 14:00` or
+                `2 hours ago`; without an offset in the zone of the table's instants.
         """
         self._location = location
         self._storage, self._base_path = open_storage(location)
         self._timezone = timezone
-        self._snapshot = self._scan_table()
+        self._as_of = as_of
+        self._now = self._scan_table()
+        self._snapshot = self._at(as_of)
         self._lookup: KeyLookup | None = None
 
     @property
@@ -70,8 +79,9 @@ class Table:
     @property
     def instant(self) -> str | None:
         """The newest completed instant that is read; None for a table without commits."""
+        until = self._snapshot.read_until
         completed = [each.time for each in self._snapshot.timeline.instants if each.state is State.COMPLETED]
-        return max(completed, default=None)
+        return max((each for each in completed if until is None or not is_before(until, each)), default=None)
 
     @property
     def snapshot(self) -> TableSnapshot:
@@ -84,8 +94,9 @@ class Table:
         return known_schema(self._snapshot)
 
     def refresh(self) -> Table:
-        """Read the table as it is now. Returns itself."""
-        self._snapshot, self._lookup = self._scan_table(), None
+        """Read the table as it is now, or as of the moment that the words of `as_of` mean now. Returns itself."""
+        self._now, self._lookup = self._scan_table(), None
+        self._snapshot = self._at(self._as_of)
         return self
 
     def scan(
@@ -94,6 +105,7 @@ class Table:
         columns: Sequence[str] | None = None,
         where: str | None = None,
         keys: Keys | None = None,
+        as_of: When | None = None,
         read_optimized: bool = False,
         meta_columns: bool = False,
         limit: int | None = None,
@@ -108,15 +120,17 @@ class Table:
             columns: their names, in the order in which they come out; None for all.
             where: a filter in the words of SQL: `city = 'lima' and fare > 10`.
             keys: rows with these record keys alone, as `get` takes them; `Rows.missing_keys` says which have none.
+            as_of: read the table as it was at this moment, as in `Table`.
             read_optimized: base files alone, without the logs.
             meta_columns: Hudi's own five columns come out, too, where `columns` names none.
             limit: no more rows than these.
             skip_damaged: read what can be read; `Rows.damage` says what is missing.
             memory_bytes: what merging one file slice may take.
         """
+        snapshot = self._snapshot if as_of is None else self._at(as_of)
         query = TableQuery(
             columns=None if columns is None else tuple(columns),
-            where=None if where is None else parse_filter(where, self.schema),
+            where=None if where is None else parse_filter(where, known_schema(snapshot)),
             kind=QueryKind.READ_OPTIMIZED if read_optimized else QueryKind.SNAPSHOT,
             has_meta_columns=meta_columns,
             limit=limit,
@@ -125,7 +139,7 @@ class Table:
         return Rows(
             TableScan(
                 self._storage,
-                self._snapshot,
+                snapshot,
                 query,
                 skips_damaged=skip_damaged,
                 memory_bytes=memory_bytes,
@@ -223,6 +237,9 @@ class Table:
 
     def __repr__(self) -> str:
         return f"Table({self._base_path!r}, instant={self.instant!r})"
+
+    def _at(self, as_of: When | None) -> TableSnapshot:
+        return self._now if as_of is None else read_as_of(self._storage, self._now, as_of, clock=SystemClock())
 
     def _open_lookup(self) -> KeyLookup:
         if self._lookup is None:

@@ -29,6 +29,7 @@ from lakeward.cli.result import Result, Show
 from lakeward.cli.row_output import OutputFormat, format_of, plain, write_rows
 from lakeward.cli.terminal import Column, Rendered, Terminal, new_table
 from lakeward.scan.filter_text import parse_filter
+from lakeward.scan.past_snapshot import read_as_of
 from lakeward.scan.record_keys import split_keys
 from lakeward.scan.scan_plan import QueryKind, TableQuery, known_schema
 from lakeward.scan.table_diff import SAMPLES, DiffQuery, DiffSide, diff_tables
@@ -61,6 +62,15 @@ def read(
         ),
     ] = None,
     keys_from: Annotated[Path | None, typer.Option(metavar="FILE", help="The same, a key a line; - for stdin.")] = None,
+    as_of: Annotated[
+        str | None,
+        typer.Option(
+            "--as-of",
+            metavar="WHEN",
+            help="The table as of an instant, a date, a date and time, or '2 hours ago'; times without an offset are "
+            "in the zone of the table's instants.",
+        ),
+    ] = None,
     limit: Annotated[
         int | None,
         typer.Option(min=0, metavar="N", help=f"At most N rows. Default: {SHOWN_ROWS} on a terminal, else all."),
@@ -103,9 +113,10 @@ def read(
             has_meta_columns=meta_columns,
             samples=SAMPLES if limit is None else limit,
         )
-        return _compared(opened, open_table(diff, opened.config, timezone=opened.table.timezone), compared)
+        other = open_table(diff, opened.config, timezone=opened.table.timezone)
+        return _compared(opened, other, compared, as_of=as_of)
     wanted = _format(row_format, output)
-    snapshot = opened.snapshot()
+    snapshot = _snapshot(opened, as_of)
     query = TableQuery(
         columns=_names(columns),
         where=None if where is None else parse_filter(where, known_schema(snapshot)),
@@ -148,10 +159,15 @@ def _refuse_with_diff(**given: object) -> None:
             )
 
 
-def _compared(before: ConfiguredTable, after: ConfiguredTable, query: DiffQuery) -> Result:
+def _snapshot(opened: ConfiguredTable, as_of: str | None) -> TableSnapshot:
+    snapshot = opened.snapshot()
+    return snapshot if as_of is None else read_as_of(opened.storage, snapshot, as_of, clock=SystemClock())
+
+
+def _compared(before: ConfiguredTable, after: ConfiguredTable, query: DiffQuery, *, as_of: str | None) -> Result:
     with open_view(Terminal(stderr=True), SystemClock()) as view:
         found = diff_tables(
-            DiffSide(before.storage, before.snapshot()),
+            DiffSide(before.storage, _snapshot(before, as_of)),
             DiffSide(after.storage, after.snapshot()),
             query,
             on_step=view.working,

@@ -79,7 +79,7 @@ class TableReading:
 
 
 def table_reading(snapshot: TableSnapshot, *, merges: bool) -> TableReading:
-    """Rows as a query finds them now.
+    """Rows as a query finds them as of the snapshot.
 
     Args:
         merges: logs are read, of a table whose rules of merging are not refused.
@@ -92,4 +92,5 @@ def table_reading(snapshot: TableSnapshot, *, merges: bool) -> TableReading:
         merge_mode=config.merge_mode,
         key_fields=config.made_key_fields,
         committed=committed_writes(snapshot.timeline, config.version) if merges else None,
+        instant=snapshot.read_until or NEWEST,
     )

@@ -167,6 +167,8 @@ class TableSnapshot:
     """All data files of the partitions, those too that are in no slice, in no order."""
     unlisted: tuple[UnlistedFolder, ...] = ()
     """Folders below partitions that look like such and are none; found where the storage is listed as a whole."""
+    read_until: str | None = None
+    """The instant as of which it is read: file groups and schema are those of then, the rest is of now."""
 
     @property
     def config(self) -> TableConfig:

@@ -165,7 +165,7 @@ class TimelineReader:
         pending_log_compactions, _ = _planned_groups(plans, actions, full=False)
         pending_clusterings = self._clustered_groups()
         replaced = self._replaced_groups()
-        schema, latest_schema = self._newest_schema()
+        schema, latest_schema = self.newest_schema()
         return TimelineContent(
             plans=plans,
             pending_compactions=pending_compactions,
@@ -346,7 +346,7 @@ class TimelineReader:
                 pinned[instant.time] = paths
         return pinned
 
-    def _newest_schema(self) -> tuple[str | None, str | None]:
+    def newest_schema(self) -> tuple[str | None, str | None]:
         """The schema of the newest write that may change it, and the same with ids where it has schema on read.
 
         Newest by the time it was requested, not completed: that is how Hudi's readers choose.
