@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lakeward
+from lakeward.api.table import Rows
 from lakeward.base.clock import SystemClock
 from lakeward.scan.filter_text import parse_filter
 from lakeward.scan.scan_plan import TableQuery, known_schema
@@ -119,9 +120,9 @@ def test_hudi_answers_the_same(spark: SparkSession, tmp_path: Path) -> None:
         assert as_text(opened.scan(as_of=instant, meta_columns=True)) == expected
 
 
-def as_text(rows: lakeward.Rows | DataFrame) -> list[str]:
+def as_text(rows: Rows | DataFrame) -> list[str]:
     """The rows, but for the name of the file that each is in."""
-    is_ours = isinstance(rows, lakeward.Rows)
+    is_ours = isinstance(rows, Rows)
     found = rows.to_arrow().to_pylist() if is_ours else [row.asDict(recursive=True) for row in rows.collect()]
     return sorted(str({name: like(row[name]) for name in sorted(row) if name != FILE_NAME_COLUMN}) for row in found)
 
