@@ -122,8 +122,8 @@ def test_hudi_answers_the_same(spark: SparkSession, tmp_path: Path) -> None:
 
 def as_text(rows: Rows | DataFrame) -> list[str]:
     """The rows, but for the name of the file that each is in."""
-    is_ours = isinstance(rows, Rows)
-    found = rows.to_arrow().to_pylist() if is_ours else [row.asDict(recursive=True) for row in rows.collect()]
+    is_scan = isinstance(rows, Rows)
+    found = rows.to_arrow().to_pylist() if is_scan else [row.asDict(recursive=True) for row in rows.collect()]
     return sorted(str({name: like(row[name]) for name in sorted(row) if name != FILE_NAME_COLUMN}) for row in found)
 
 
