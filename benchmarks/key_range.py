@@ -2,8 +2,8 @@
 
 The slice is `lsm-8-runs` of `make bench`: 2 M base rows and 7 native logs of 286,000, merged by the ranks of their
 files. Each read is done `--times`, the best is kept, in one process on one core; the rows of a range are held against
-those that the whole read has there. The same again for each `--row-group-rows`: what smaller row groups save of a range,
-and cost in bytes and of a read of all.
+those that the whole read has there. The same again for each `--row-group-rows`: what smaller row groups save of a
+range, and cost in bytes and of a read of all.
 
 Touches: a temporary folder, some GB; writes `benchmarks/results/key-range-<time>.json`.
 """
