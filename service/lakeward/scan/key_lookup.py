@@ -131,11 +131,12 @@ class KeyLookup:
         return frozenset(group_id for group_id, number in numbers.items() if number in wanted), keys.slice(0, 0)
 
     def _by_hudi(self, keys: pa.Array) -> _Found:
-        index: MetadataRecordIndex = self._open(HUDI, self._open_hudi)
+        index: MetadataRecordIndex = self._open(HUDI, self.open_hudi)
         found = self._located(index, keys)
         return _groups_of(found), keys.filter(pc.invert(pc.is_in(keys, found.column(RECORD_KEY).combine_chunks())))
 
-    def _open_hudi(self) -> MetadataRecordIndex:
+    def open_hudi(self) -> MetadataRecordIndex:
+        """Raises an error of Lakeward where the index is not of the moment of the snapshot, or not there."""
         check_record_index(self._storage, self._snapshot)
         index = MetadataRecordIndex.of(self._storage, self._snapshot, clock=self._clock)
         if (why := other_moment(self._snapshot.timeline, index.table.timeline)) is not None:
@@ -143,10 +144,11 @@ class KeyLookup:
         return index
 
     def _by_lakeward(self, keys: pa.Array) -> _Found:
-        index: HashedIndex = self._open(LAKEWARD, self._open_lakeward)
+        index: HashedIndex = self._open(LAKEWARD, self.open_lakeward)
         return _groups_of(self._located(index, keys)), keys.slice(0, 0)
 
-    def _open_lakeward(self) -> HashedIndex:
+    def open_lakeward(self) -> HashedIndex:
+        """Raises what `open_hudi` does."""
         folder = self._record.folder(self._snapshot.base_path)
         if not self._storage.list(folder):
             raise Refused("the table has none")

@@ -24,11 +24,11 @@ from pyspark.sql import functions
 from lakeward.api.table import Table
 from lakeward.base.clock import SystemClock
 from lakeward.base.did_you_mean import did_you_mean
-from lakeward.base.errors import Refused, UsageError
+from lakeward.base.errors import LakewardError, Refused, UsageError
 from lakeward.index.index import HashedIndex
-from lakeward.index.index_of_type import open_index
 from lakeward.index.index_type import IndexType
 from lakeward.merge.memory_budget import MEMORY_BYTES
+from lakeward.scan.key_lookup import KeyLookup
 from lakeward.scan.slice_tasks import pack_slices
 from lakeward.spark.location_work import (
     COMMIT_TIME,
@@ -119,14 +119,17 @@ def _open_index(table: Table, asked: IndexType | None) -> HashedIndex | None:
             remedy=f"Name {', '.join(_HASHED)} or {IndexType.SIMPLE}, or none.",
         )
     storage, _ = open_storage(table.base_path)
+    lookup = KeyLookup(storage, table.snapshot, clock=SystemClock())
     try:
-        index = open_index(storage, table.snapshot, asked or IndexType.RECORD, clock=SystemClock())
-    except Refused:
+        return lookup.open_hudi() if asked is IndexType.METADATA else lookup.open_lakeward()
+    except LakewardError as error:
         if asked is None:
-            return None  # the table has none, or none that is up to date
-        raise
-    assert isinstance(index, HashedIndex), "of these types each is one"
-    return index
+            return None
+        raise Refused(
+            f"The {asked} index is not asked where keys are.",
+            why=" ".join(part for part in (error.what, error.why) if part),
+            remedy=error.remedy or "Open or refresh the table again, or name no index.",
+        ) from error
 
 
 def _looked_up(keys: DataFrame, base_path: str, index: HashedIndex) -> DataFrame:
