@@ -131,9 +131,10 @@ def _sentences_result(
 
 def _explain_table(opened: ConfiguredTable, arguments: PlanArguments) -> Result:
     beside: Sequence[Result] = ()
+    rule = engine_rule_of(opened, arguments)
     beside_writers = opened.locks.writers is Writers.SHARE
     try:
-        found, beside = preview(opened, arguments)
+        found, beside = preview(opened, arguments, rule)
         planned, snapshot = found.outcome, found.snapshot
     except Refused:
         planned, snapshot = PlanOutcome((), ()), opened.snapshot()
@@ -168,7 +169,6 @@ def _explain_table(opened: ConfiguredTable, arguments: PlanArguments) -> Result:
         explain_pinned(pinned, console, now=now)
         render_storage(states, explained.clean, archiving, explained.judged_by, console)
 
-    rule = engine_rule_of(opened, arguments)
     return preview_result(planned, beside, rule, document=document, render=render)
 
 

@@ -62,7 +62,7 @@ def _is_of_daemon(opened: ConfiguredTable, given: PlanArguments) -> bool:
     return opened.config is not None and given.is_silent
 
 
-def preview(opened: ConfiguredTable, given: PlanArguments) -> tuple[Preview, Sequence[Result]]:
+def preview(opened: ConfiguredTable, given: PlanArguments, rule: EngineRule) -> tuple[Preview, Sequence[Result]]:
     """The decisions that `compact` would take now, or the daemon, and what it would do beside."""
     clock = SystemClock()
     parked = ParkedGroups(opened, clock, say=partial(typer.echo, err=True))
@@ -92,7 +92,6 @@ def preview(opened: ConfiguredTable, given: PlanArguments) -> tuple[Preview, Seq
             "to see what it would do.",
             err=True,
         )
-    rule = engine_rule_of(opened, given)
     steps = ServiceSteps(table, opened.table, opened.snapshot, choose, rule, excluded, dry_run=True)
     return found, list(steps.beside(JobKind.COMPACTION))
 
@@ -270,6 +269,6 @@ def plan(
 ) -> Result:
     """Say what compact would do now, with --config what the daemon would: the operations, what they would cost, and why
     not the others. Writes nothing."""
-    found, beside = preview(opened, given)
     rule = engine_rule_of(opened, given)
+    found, beside = preview(opened, given, rule)
     return preview_result(found.outcome, beside, rule, render=partial(render_plan, explained=explain_too))
