@@ -13,14 +13,17 @@ import pyarrow as pa
 import pytest
 
 import lakeward
+from lakeward.base.clock import SystemClock
 from lakeward.base.errors import BrokenFile
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.parquet.row_groups import ValueRange
 from lakeward.format.stats.stats_value import ValueKind, ValueType, Wrapper
 from lakeward.scan import file_statistics, table_scan
-from lakeward.scan.file_statistics import file_range
+from lakeward.scan.file_statistics import by_statistics, file_range
+from lakeward.scan.scan_plan import plan_scan
 from lakeward.table.metadata.metadata_reader import MetadataReader
+from lakeward.table.snapshot import SchemaHistory
 from tests.write.writing import new_table, rows_of, write
 
 COLUMNS = pa.schema(
@@ -148,6 +151,21 @@ def table_scan_of(table: Path, where: str) -> table_scan.TableScan:
 )
 def test_the_range_of_a_slice_is_that_of_base_and_logs(merged: Path, where: str, passed: int) -> None:
     assert passed_over(merged, where) == passed
+
+
+def test_logs_that_grow_are_read(merged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below version 8 a log may have more blocks by now than its record is of."""
+    monkeypatch.setattr(file_statistics, "_COMMIT_LAYOUT", 3)
+    assert passed_over(merged, "n = 8") == 0
+
+
+def test_names_of_columns_that_changed_are_not_asked_for(merged: Path) -> None:
+    """With schema on read the statistics of a name may be of another column."""
+    scan = table_scan_of(merged, "n = 8")
+    evolved = replace(scan.snapshot, schema_history=SchemaHistory())
+    plan = plan_scan(scan.snapshot, scan.query)
+    assert by_statistics(scan.storage, evolved, scan.query.where, plan, clock=SystemClock()) == plan
+    assert by_statistics(scan.storage, scan.snapshot, scan.query.where, plan, clock=SystemClock()).slices == ()
 
 
 def test_statistics_that_cannot_be_read_pass_nothing_over(merged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
