@@ -19,6 +19,7 @@ from lakeward.read.slice_scan import read_slice
 from lakeward.scan import table_scan
 from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice
+from tests.metadata_golden import set_property
 from tests.write.writing import Row, new_table, write
 
 ROWS: list[Row] = [(f"k{number:02}", 1, "pq"[number % 2], f"v{number}") for number in range(30)]
@@ -163,6 +164,13 @@ def test_a_comparison(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (document["before"], document["after"], document["same"]) == (str(base), str(other), 4)
     changes = {"ts": {"before": 1, "after": 2}, "v": {"before": "v1", "after": "new"}}
     assert document["changed_rows"] == [{"key": {"id": "k01"}, "partition": "q", "changes": changes}]
+    (first, _) = sorted(
+        path.name.partition("_")[0] for path in (other / ".hoodie" / "timeline").glob("*_*.deltacommit")
+    )
+    moments = ["read", str(other), "--as-of", first, "--diff", str(other)]
+    assert run([*moments, "--diff-as-of", first]) == 0 and run(moments) == 6
+    assert run(["read", str(base), "--diff-as-of", first]) == 2
+    capsys.readouterr()
     assert run(["read", str(base), "--diff", str(other), "--count"]) == 2
     assert "--count is not for --diff." in capsys.readouterr().err
 
@@ -182,6 +190,37 @@ def test_files_that_go_while_rows_come_out(
     assert run(["read", str(base), "--output", str(output)]) == 75
     assert "were deleted while the query ran" in capsys.readouterr().err
     assert list(base.parent.glob("rows*")) == []
+
+
+def test_changes(base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line for each change, and on stderr where to go on; a table that captures none is refused."""
+    assert run(["read", str(base), "--changes"]) == 2
+    assert "captures no changes" in capsys.readouterr().err
+    set_property(base, "hoodie.table.cdc.enabled", "true")
+    write(base, [("k01", 2, "q", "new"), ("k99", 1, "p", "more")])
+    first, last = (
+        path.name.partition("_")[2].partition(".")[0]
+        for path in sorted((base / ".hoodie" / "timeline").glob("*_*.deltacommit"))
+    )
+    asked = ["read", str(base), "--changes", "--since", first]
+    output = tmp_path / "changes.jsonl"
+    assert run([*asked, "--output", str(output), "--columns", "v,ts", "--where", "op = 'u'"]) == 0
+    assert f"1 commit; go on with --since {last}" in capsys.readouterr().err
+    (line,) = output.read_text().splitlines()
+    found = json.loads(line)
+    assert (found["op"], found["before"], found["after"]) == ("u", {"v": "v1", "ts": 1}, {"v": "new", "ts": 2})
+    assert run([*asked, "--count"]) == 0 and capsys.readouterr().out == "2\n"
+    assert run([*asked, "--json", "--columns", "id"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert sorted((row["op"], row["after"]["id"]) for row in document["rows"]) == [("i", "k99"), ("u", "k01")]
+    assert (document["end"], document["rows_found"]) == (last, 2)
+    assert run(["read", str(base), "--changes", "--limit", "3"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "3 rows"
+    assert run(["read", str(base), "--changes"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "The first 20 rows; --limit shows more, --count counts all"
+    assert run([*asked, "--explain"]) == 2 and "--explain is not for --changes." in capsys.readouterr().err
+    assert run(["read", str(base), "--since", first]) == 2
+    assert "--since and --until are for --changes." in capsys.readouterr().err
 
 
 def test_slips(base: Path, capsys: pytest.CaptureFixture[str]) -> None:

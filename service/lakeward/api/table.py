@@ -26,6 +26,7 @@ from lakeward.base.clock import SystemClock
 from lakeward.base.errors import DamagedFiles
 from lakeward.format.timeline.instant import State, is_before
 from lakeward.merge.memory_budget import MEMORY_BYTES
+from lakeward.scan.change_scan import ChangeQuery, ChangeScan
 from lakeward.scan.filter_text import parse_filter
 from lakeward.scan.moment import When
 from lakeward.scan.past_snapshot import read_as_of
@@ -167,6 +168,39 @@ class Table:
         """How many rows a query finds."""
         return self.scan(where=where).count()
 
+    def changes(
+        self,
+        *,
+        since: When | None = None,
+        until: When | None = None,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        limit: int | None = None,
+        memory_bytes: int = MEMORY_BYTES,
+    ) -> Changes:
+        """What was inserted, updated and deleted by the commits of a window, of a table that captures it.
+
+        The columns are op (i, u or d), ts_ms (the instant of the commit), and before and after: the row as it was and
+        as it is. Raises `Refused` where the table captures no changes, or some of the window would be missing.
+
+        Args:
+            since: commits that completed later: an instant, a date, a datetime, or a text like `2 hours ago`; None for
+                all.
+            until: commits that completed until then; None for all.
+            columns: of the rows before and after; None for all but Hudi's own five.
+            where: a filter: `op = 'u' and after.fare > 10`.
+            limit: no more changes than these.
+            memory_bytes: what comparing one file slice with another may take.
+        """
+        query = ChangeQuery(
+            since=since,
+            until=until,
+            columns=None if columns is None else tuple(columns),
+            where=where,
+            limit=limit,
+        )
+        return Changes(ChangeScan(self._storage, self._snapshot, query, SystemClock(), memory_bytes=memory_bytes))
+
     def diff(
         self,
         other: Table,
@@ -260,11 +294,11 @@ class Table:
         )
 
 
-class Rows:
-    """The rows of a query, read when they are iterated over, each time once more."""
+class _Stream:
+    """What a query gives, read when it is iterated over, each time once more."""
 
-    def __init__(self, scan: TableScan) -> None:
-        self._scan = scan
+    def __init__(self, scan: TableScan | ChangeScan) -> None:
+        self._scan: TableScan | ChangeScan = scan
 
     @property
     def schema(self) -> pa.Schema:
@@ -285,6 +319,32 @@ class Rows:
         """All rows, in memory."""
         return self.reader().read_all()
 
+    def count(self) -> int:
+        """How many rows there are; no more is read for it than must be."""
+        return self._scan.count()
+
+
+class Changes(_Stream):
+    """The changes of a window of commits, in the order in which these completed."""
+
+    def __init__(self, scan: ChangeScan) -> None:
+        super().__init__(scan)
+        self._end = scan.end
+
+    @property
+    def end(self) -> str | None:
+        """The completion time of the last commit: the `since` of the next query; None for a table without commits."""
+        return self._end
+
+
+class Rows(_Stream):
+    """The rows of a query, read when they are iterated over, each time once more."""
+
+    _scan: TableScan
+
+    def __init__(self, scan: TableScan) -> None:
+        super().__init__(scan)
+
     def locations(self) -> pa.Table:
         """The places of the rows, as `Table.record_locations` says it."""
         return pa.Table.from_batches(self._scan.locations(), KEY_LOCATIONS)
@@ -303,7 +363,3 @@ class Rows:
     def damage(self) -> DamagedFiles | None:
         """What is missing in the rows, as an error that was not raised; None where they are whole."""
         return self._scan.damage
-
-    def count(self) -> int:
-        """How many rows there are; no more is read for it than must be."""
-        return self._scan.count()

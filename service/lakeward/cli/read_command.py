@@ -28,6 +28,7 @@ from lakeward.cli.progress import open_view
 from lakeward.cli.result import Result, Show
 from lakeward.cli.row_output import OutputFormat, format_of, plain, write_rows
 from lakeward.cli.terminal import Column, Rendered, Terminal, new_table
+from lakeward.scan.change_scan import ChangeQuery, ChangeScan
 from lakeward.scan.filter_text import parse_filter
 from lakeward.scan.past_snapshot import read_as_of
 from lakeward.scan.record_keys import split_keys
@@ -93,6 +94,17 @@ def read(
     explain: Annotated[
         bool, typer.Option("--explain", help="Say on stderr which partitions, file groups and row groups were read.")
     ] = False,
+    changes: Annotated[
+        bool,
+        typer.Option(
+            "--changes",
+            help="What was inserted, updated and deleted, with the rows before and after, of a table that captures it.",
+        ),
+    ] = False,
+    since: Annotated[str | None, typer.Option(metavar="WHEN", help="Changes of commits that completed later.")] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="WHEN", help="Changes of commits that completed until then.")
+    ] = None,
     diff: Annotated[
         str | None,
         typer.Option(
@@ -101,6 +113,9 @@ def read(
             help="Compare the table, as before, with another, as after, by record key; exit 6 if they differ. "
             f"--limit: samples of each kind, {SAMPLES} if not given.",
         ),
+    ] = None,
+    diff_as_of: Annotated[
+        str | None, typer.Option("--diff-as-of", metavar="WHEN", help="The moment of OTHER, as --as-of is TABLE's.")
     ] = None,
 ) -> Result:
     """Read the rows of a table, as a query by Hudi finds them. Reads only; takes no lock."""
@@ -114,8 +129,25 @@ def read(
             samples=SAMPLES if limit is None else limit,
         )
         other = open_table(diff, opened.config, timezone=opened.table.timezone)
-        return _compared(opened, other, compared, as_of=as_of)
+        return _compared(opened, other, compared, as_of=as_of, diff_as_of=diff_as_of)
+    if diff_as_of is not None:
+        raise UsageError("--diff-as-of is for --diff.", remedy="Add --diff OTHER, or read with --as-of.")
     wanted = _format(row_format, output)
+    if changes:
+        _refuse_with_changes(
+            as_of=as_of,
+            keys=keys,
+            keys_from=keys_from,
+            read_optimized=read_optimized,
+            meta_columns=meta_columns,
+            skip_damaged=skip_damaged,
+            explain=explain,
+        )
+        changed = ChangeQuery(since=since, until=until, columns=_names(columns), where=where, limit=limit)
+        scanned = ChangeScan(opened.storage, opened.snapshot(), changed, SystemClock())
+        return _changed(scanned, show, wanted, output, only_counts=count)
+    if since is not None or until is not None:
+        raise UsageError("--since and --until are for --changes.", remedy="Add --changes.")
     snapshot = _snapshot(opened, as_of)
     query = TableQuery(
         columns=_names(columns),
@@ -159,16 +191,62 @@ def _refuse_with_diff(**given: object) -> None:
             )
 
 
+def _refuse_with_changes(**given: object) -> None:
+    """Raises `UsageError` for an option that a query of changes does not take."""
+    for name, value in given.items():
+        if value:
+            raise UsageError(
+                f"--{name.replace('_', '-')} is not for --changes.",
+                remedy="Choose with --since, --until, --columns and --where: \"op = 'u' and after.id = 'k1'\".",
+            )
+
+
+def _changed(scan: ChangeScan, show: Show, wanted: OutputFormat, output: Path | None, *, only_counts: bool) -> Result:
+    notes = [] if scan.end is None else [f"{format_count(scan.commits, 'commit')}; go on with --since {scan.end}"]
+    if only_counts:
+        rows = scan.count()
+        return Result(document={"rows": rows, "end": scan.end}, lines=[f"{rows}"], notes=notes)
+    if output is not None:
+        _refuse_table(wanted)
+        rows = write_rows(scan, scan.schema, wanted, output)
+        return Result(
+            document={"rows": rows, "output": str(output), "format": wanted.value, "end": scan.end},
+            notes=[f"{rows:,} rows are in {output}.", *notes],
+        )
+    if wanted is not OutputFormat.TABLE and show(RowStream(document=None, scan=scan, row_format=wanted)):
+        return Result(document=None, notes=notes)
+    found: list[dict[str, Any]] = []
+    is_cut = scan.query.limit is None and wanted is OutputFormat.TABLE
+    for batch in scan:
+        found += batch.slice(0, SHOWN_ROWS + 1 - len(found) if is_cut else None).to_pylist()
+        if is_cut and len(found) > SHOWN_ROWS:
+            break
+    shown = found[:SHOWN_ROWS] if is_cut else found
+    total = None if len(found) > len(shown) else len(found)
+    return Rendered(
+        document={
+            "columns": scan.schema.names,
+            "rows": [plain(row) for row in shown],
+            "rows_found": total,
+            "end": scan.end,
+        },
+        render=partial(_render, shown, total, scan.schema.names),
+        notes=notes,
+    )
+
+
 def _snapshot(opened: ConfiguredTable, as_of: str | None) -> TableSnapshot:
     snapshot = opened.snapshot()
     return snapshot if as_of is None else read_as_of(opened.storage, snapshot, as_of, clock=SystemClock())
 
 
-def _compared(before: ConfiguredTable, after: ConfiguredTable, query: DiffQuery, *, as_of: str | None) -> Result:
+def _compared(
+    before: ConfiguredTable, after: ConfiguredTable, query: DiffQuery, *, as_of: str | None, diff_as_of: str | None
+) -> Result:
     with open_view(Terminal(stderr=True), SystemClock()) as view:
         found = diff_tables(
             DiffSide(before.storage, _snapshot(before, as_of)),
-            DiffSide(after.storage, after.snapshot()),
+            DiffSide(after.storage, _snapshot(after, diff_as_of)),
             query,
             on_step=view.working,
         )
@@ -179,7 +257,7 @@ def _compared(before: ConfiguredTable, after: ConfiguredTable, query: DiffQuery,
 class RowStream(Result):
     """Rows that go to standard output as they are read."""
 
-    scan: TableScan
+    scan: TableScan | ChangeScan
     row_format: OutputFormat
 
     def show(self) -> None:
@@ -221,14 +299,18 @@ def _counted(scan: TableScan, *, explain: bool) -> Result:
 
 
 def _written(scan: TableScan, wanted: OutputFormat, output: Path, *, explain: bool) -> Result:
-    if wanted is OutputFormat.TABLE:
-        raise UsageError("A table is for the terminal.", remedy="Add --format jsonl, csv, parquet or arrow.")
+    _refuse_table(wanted)
     rows = write_rows(scan, scan.schema, wanted, output)
     return Result(
         document={"rows": rows, "output": str(output), "format": wanted.value, **_missing_keys(scan)},
         notes=[f"{rows:,} rows are in {output}.", *_notes(scan, explain=explain)],
         error=scan.damage,
     )
+
+
+def _refuse_table(wanted: OutputFormat) -> None:
+    if wanted is OutputFormat.TABLE:
+        raise UsageError("A table is for the terminal.", remedy="Add --format jsonl, csv, parquet or arrow.")
 
 
 def _shown(scan: TableScan, *, explain: bool, is_cut: bool) -> Result:

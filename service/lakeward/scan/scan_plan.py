@@ -115,6 +115,11 @@ def _refuse(snapshot: TableSnapshot, found: Sequence[Refusal], *, merges: bool) 
         )
 
 
+def refuse_merging(snapshot: TableSnapshot) -> None:
+    """Raises `Refused` where it is not certain how logs are merged."""
+    _refuse(snapshot, find_refusals(snapshot, TableService.READING), merges=True)
+
+
 def plan_scan(snapshot: TableSnapshot, query: TableQuery, places: KeyPlaces | None = None) -> ScanPlan:
     """Raises `Refused` for a table whose rows are not certain, and `UsageError` for a column that is not there.
 
