@@ -22,6 +22,7 @@ from tests.hudi.table import FILE_NAME_COLUMN, HudiTable, TableShape
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+WIDE = pytest.mark.wide
 COLUMNS = {
     "city": ("'lima'", "'rome'", "'a b/c'", "'München'", "''"),
     "ts": ("5", "10", "25"),
@@ -86,7 +87,6 @@ def test_hudi_answers_the_same(spark: SparkSession, tmp_path: Path) -> None:
     scan/file_statistics.
     LAKEWARD_SEED repeats."""
     options = {"hoodie.parquet.block.size": "3000", "hoodie.metadata.enable": "true"}
-    options["hoodie.logfile.data.block.max.size"] = "3000"  # a commit's log has several blocks
     shape = TableShape(partition_fields="city", hive_style=True, url_encode=True, options=options)
     table = HudiTable(spark, tmp_path / "table", shape)
     table.write(rows(spark, 0, 400, 10, 1).coalesce(1), "upsert")
@@ -157,3 +157,62 @@ def read_groups(table: HudiTable, where: str) -> int:
 def like(value: object) -> str:
     """The value as text: Spark has times without a zone."""
     return str(value).removesuffix("+00:00")
+
+
+INDEXES = {
+    "record index of the metadata table": TableShape(
+        partition_fields="city",
+        index="GLOBAL_RECORD_LEVEL_INDEX",
+        options={
+            "hoodie.metadata.enable": "true",
+            "hoodie.metadata.global.record.level.index.enable": "true",
+            "hoodie.metadata.global.record.level.index.min.filegroup.count": "2",
+            "hoodie.metadata.global.record.level.index.max.filegroup.count": "2",
+            "hoodie.record.index.update.partition.path": "true",
+        },
+    ),
+    "buckets": TableShape(partition_fields="city", index="BUCKET", buckets=5),
+    "ranges and bloom filters": TableShape(
+        partition_fields="city",
+        index="BLOOM",
+        options={"hoodie.metadata.enable": "true", "hoodie.metadata.index.bloom.filter.enable": "true"},
+    ),
+}
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize(
+    "index",
+    [each if each == "record index of the metadata table" else pytest.param(each, marks=WIDE) for each in INDEXES],
+)
+def test_hudi_finds_the_same_rows_by_their_keys(spark: SparkSession, tmp_path: Path, index: str) -> None:
+    """Keys that are in base files, in logs, that moved to another partition, are gone, came back, and never were; by
+    name and by a filter. Keeps 1 of scan/key_lookup."""
+    table = HudiTable(spark, tmp_path / "table", INDEXES[index])
+    table.write(rows(spark, 0, 60, 10, 1).coalesce(1), "upsert")
+    table.write(rows(spark, 20, 30, 20, 1), "delete")
+    table.write(rows(spark, 25, 45, 30, 2), "upsert")  # some come back, and some move
+    if index == "buckets":  # which `lakeward table create` says in the properties, and writers of Hudi do not
+        with (table.path / ".hoodie" / "hoodie.properties").open("a") as file:
+            Path(file.name).with_name(".hoodie.properties.crc").unlink()
+            file.write("hoodie.index.type=BUCKET\nhoodie.bucket.index.num.buckets=5\n")
+    asked = [f"k{number:04}" for number in (0, 3, 21, 24, 25, 29, 30, 44, 59, 60, 99)]
+    words = ", ".join(f"'{key}'" for key in asked)
+    frame = table.frame()
+    expected = sorted(
+        (row["_hoodie_record_key"], row["ts"], row["_hoodie_partition_path"])
+        for row in frame.where(f"_hoodie_record_key in ({words})").collect()
+    )
+    opened = lakeward.Table(str(table.path), timezone="UTC")
+    by_name = opened.scan(keys=asked, meta_columns=True)
+    assert any(note.startswith(f"{index}: ") and " read" in note for note in by_name.scan.plan.key_notes)
+    for scan in (by_name, opened.scan(where=f"id in ({words})", meta_columns=True)):
+        found = scan.to_arrow().to_pylist()
+        assert expected == sorted(
+            (row["_hoodie_record_key"], row["ts"], row["_hoodie_partition_path"]) for row in found
+        )
+    assert set(by_name.missing_keys or ()) == set(asked) - {key for key, *_ in expected}
+    (key, *_), *_ = expected
+    one = opened.scan(keys=[key])
+    assert one.to_arrow().num_rows == sum(key == each for each, *_ in expected)
+    assert one.scan.plan.groups_without_keys > 0

@@ -167,6 +167,20 @@ def test_an_index_that_lacks_a_commit_is_not_asked(tmp_path: Path) -> None:
     assert f"record index of the metadata table: not asked, it lacks the commit {instant}" in notes
 
 
+def test_as_of_a_moment_no_index_of_the_newest_rows_is_asked(tmp_path: Path) -> None:
+    """The key moved since: by a table of a moment, and by a scan of one. Keeps 2 of scan/key_lookup."""
+    base = by_hudis(tmp_path / "t")
+    table = lakeward.Table(str(base))
+    before = table.instant
+    assert answers(table.scan(keys=["k03"]))[1] == 3
+    write(base, [("k03", 2, "p", "moved")], index=IndexKind.METADATA, moves_rows=True)
+    assert answers(table.refresh().scan(keys=["k03"]))[:2] == (["moved"], 3)
+    for rows in (table.scan(keys=["k03"], as_of=before), lakeward.Table(str(base), as_of=before).scan(keys=["k03"])):
+        values, _, notes = answers(rows)
+        assert values == ["v3"]
+        assert "metadata table: not asked, it leads to the newest rows, and an earlier moment is read" in notes
+
+
 def test_buckets(tmp_path: Path) -> None:
     """The hash of a key says its bucket: of a key by name, of one in a filter, and of the hashed field alone."""
     columns = pa.schema([("a", pa.string()), ("b", pa.int64()), *COLUMNS])

@@ -17,6 +17,7 @@ Keeps:   1. scans of one table read one moment, whatever is committed meanwhile;
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
@@ -144,7 +145,7 @@ class Table:
                 query,
                 skips_damaged=skip_damaged,
                 memory_bytes=memory_bytes,
-                lookup=self._open_lookup,
+                lookup=partial(self._open_lookup, snapshot),
             )
         )
 
@@ -275,12 +276,14 @@ class Table:
     def _at(self, as_of: When | None) -> TableSnapshot:
         return self._now if as_of is None else read_as_of(self._storage, self._now, as_of, clock=SystemClock())
 
-    def _open_lookup(self) -> KeyLookup:
-        if self._lookup is None:
-            # Imported here: most scans ask no index, and loading them takes longer than a small scan.
-            from lakeward.scan.key_lookup import KeyLookup
+    def _open_lookup(self, snapshot: TableSnapshot) -> KeyLookup:
+        # Imported here: most scans ask no index, and loading them takes longer than a small scan.
+        from lakeward.scan.key_lookup import KeyLookup
 
-            self._lookup = KeyLookup(self._storage, self._snapshot, clock=SystemClock())
+        if snapshot is not self._snapshot:
+            return KeyLookup(self._storage, snapshot, clock=SystemClock())
+        if self._lookup is None:
+            self._lookup = KeyLookup(self._storage, snapshot, clock=SystemClock())
         return self._lookup
 
     def _scan_table(self) -> TableSnapshot:

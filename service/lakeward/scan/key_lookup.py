@@ -100,6 +100,8 @@ class KeyLookup:
         for name, ask in ((HUDI, self._by_hudi), (LAKEWARD, self._by_lakeward), (FILTERS, self._by_filters)):
             if not len(left):
                 notes.append(f"{name}: not asked, every key is settled")
+            elif name != FILTERS and self._snapshot.read_until is not None:
+                notes.append(f"{name}: not asked, it leads to the newest rows, and an earlier moment is read")
             elif (found := self._ask(name, partial(ask, left), notes)) is not None:
                 groups, left = groups | found[0], found[1]
         return KeyPlaces(of.keys, None if len(left) else groups, tuple(notes))

@@ -196,8 +196,6 @@ class TableScan:
         query, snapshot = self.query, self.snapshot
         if self.lookup is None or snapshot.schema is None:
             return None
-        if snapshot.read_until is not None:
-            return None  # an index knows where keys are now
         schema = table_schema(snapshot.schema)
         keys = query_keys(query.keys, query.where, schema, snapshot.config, evolves=snapshot.schema_on_read)
         if keys is None:
