@@ -225,6 +225,7 @@ def test_a_killed_daemon_is_followed_by_one_that_goes_on(folder: Path, daemon: D
         after.close()
 
 
+@pytest.mark.turns(14)
 def test_one_pass(folder: Path) -> None:
     """--once services every table, those of version 8 too, ends by itself with 0, and with 4 where a table could not be
     serviced."""
@@ -364,6 +365,7 @@ def test_missing_kernels_are_compiled_by_the_daemon(
         assert "committed" not in [line.get("end") for line in lines]
 
 
+@pytest.mark.turns(12)
 def test_an_index_is_kept_at_pace(tmp_path: Path) -> None:
     """What another writer commits is in the record index and in the cache of filters soon, by processes of the
     daemon's, which itself has no kernels in memory afterwards."""

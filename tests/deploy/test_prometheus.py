@@ -33,6 +33,7 @@ each_alert = pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["a
         ("test", "rules", TESTS),
     ],
 )
+@pytest.mark.turns(17)
 def test_promtool_is_content(words: tuple[str | Path, ...]) -> None:
     """Prometheus would load these files, and each alert fires and is quiet when it should be.
 

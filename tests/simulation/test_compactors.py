@@ -12,6 +12,7 @@ RUNS = 240
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk", EACH_CHUNK)
+@pytest.mark.turns(34)
 def test_two_processes_one_table(chunk: int) -> None:
     """All of `invariants.py` is true at every moment; in the end one process brings the table to rest."""
     play_chunk(chunk, RUNS, Compactors)

@@ -19,6 +19,7 @@ BUSY = 21
 
 @pytest.mark.parametrize("chunk", EACH_CHUNK)
 @pytest.mark.slow
+@pytest.mark.turns(29)
 def test_two_daemons_several_tables(chunk: int) -> None:
     """All of `invariants.py` is true at every moment, and a lease has one safe holder; in the end no work is left,
     every table is polled, and the store says what the timelines say."""

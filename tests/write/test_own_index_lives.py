@@ -102,6 +102,7 @@ def live(path: Path, seed: int, kinds: list[IndexKind], steps: int) -> None:
     ids=["record", "mixed"],
 )
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(2, runs(20)))])
+@pytest.mark.turns(35)
 def test_a_table_is_written_by_its_indexes(tmp_path: Path, seed: int, kinds: list[IndexKind]) -> None:
     """Whatever the index had that a write went by, each key is where its last row belongs, once in its scope, and each
     index says so; with appends, deletes, moves, compactions, cleans, restores, and deaths in the middle of them."""

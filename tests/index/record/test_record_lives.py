@@ -45,6 +45,7 @@ SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, ru
 @pytest.mark.slow
 @pytest.mark.parametrize("own", [None, IndexKind.RECORD], ids=["others write", "writes use it, too"])
 @pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.turns(22)
 def test_a_table_is_followed(tmp_path: Path, seed: int, own: IndexKind | None) -> None:
     """No key is missed and none is found where it is not, before a build, after one that was stopped, after one that
     was not and beside updates, merges and growth, whatever is done to the table, and whether its writes inform the
