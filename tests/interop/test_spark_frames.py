@@ -57,6 +57,7 @@ def test_a_frame_is_of_one_moment(spark: SparkSession, tmp_path: Path) -> None:
     and says so when files are gone. Keeps 1 of spark/table_frame; 2 of spark/task_frames."""
     base = new_table(tmp_path / "t", version=10, is_lsm_tree=True)
     write(base, [("k1", 1, "p", "a"), ("k2", 1, "q", "b"), ("k3", 1, "q", "c")])
+    first = lakeward.Table(str(base)).instant
     write(base, [("k2", 2, "q", "x")])
     frame = lakeward.spark.read(spark, str(base), columns=["v", "id"])
     before = [("a", "k1"), ("c", "k3"), ("x", "k2")]
@@ -65,6 +66,8 @@ def test_a_frame_is_of_one_moment(spark: SparkSession, tmp_path: Path) -> None:
         lakeward.spark.read(spark, lakeward.Table(str(base)).scan(limit=1))
     write(base, [("k1", 3, "p", "new")])
     assert sorted(tuple(row) for row in frame.collect()) == before
+    past = lakeward.spark.read(spark, str(base), columns=["v", "id"], as_of=first)
+    assert sorted(tuple(row) for row in past.collect()) == [("a", "k1"), ("b", "k2"), ("c", "k3")]
     for file in (base / "q").glob("*.parquet"):
         file.unlink()
     with pytest.raises(Exception, match="deleted while the query ran") as raised:
@@ -107,5 +110,5 @@ def test_examples_of_the_docs_run(spark: SparkSession, tmp_path: Path) -> None:
     text = (PROJECT / "docs" / "read" / "spark.md").read_text().replace("/data/orders", str(table.path))
     for example in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
         exec(example, names)
-    counts = {name: names[name].count() for name in ("frame", "orders", "large", "two", "located")}
-    assert counts == {"frame": 28, "orders": 30, "large": 19, "two": 2, "located": 19}
+    counts = {name: names[name].count() for name in ("frame", "orders", "large", "two", "past", "located")}
+    assert counts == {"frame": 28, "orders": 30, "large": 19, "two": 2, "past": 30, "located": 19}

@@ -53,3 +53,16 @@ def test_an_index_of_another_moment_is_not_asked(tmp_path: Path) -> None:
         _open_index(table, IndexType.METADATA)
     with pytest.raises(UsageError, match="The bloom index is not asked by tasks"):
         _open_index(table, IndexType.BLOOM)
+
+
+def test_an_index_is_not_asked_for_the_past(tmp_path: Path) -> None:
+    """A table that is read as of an earlier moment: the index knows where keys are, and not where they were."""
+    base = built(tmp_path / "t", rows=[("k1", 1, "p", "a")])
+    first = lakeward.Table(str(base)).instant
+    write(base, [("k2", 1, "p", "b")], clock=CLOCK)
+    past = lakeward.Table(str(base), as_of=first)
+    assert past.count() == 1
+    assert _open_index(past, None) is None
+    with pytest.raises(Refused, match="The record index is not asked where keys are") as raised:
+        _open_index(past, IndexType.RECORD)
+    assert first in raised.value.why

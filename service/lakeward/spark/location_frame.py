@@ -121,6 +121,8 @@ def _open_index(table: Table, asked: IndexType | None) -> HashedIndex | None:
     storage, _ = open_storage(table.base_path)
     lookup = KeyLookup(storage, table.snapshot, clock=SystemClock())
     try:
+        if table.snapshot.read_until is not None:
+            raise Refused(f"It says where keys are now, and not where they were at {table.snapshot.read_until}.")
         return lookup.open_hudi() if asked is IndexType.METADATA else lookup.open_lakeward()
     except LakewardError as error:
         if asked is None:

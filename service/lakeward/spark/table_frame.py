@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from lakeward.api.table import Keys, Rows, Table
 from lakeward.base.errors import UsageError
 from lakeward.merge.memory_budget import MEMORY_BYTES
+from lakeward.scan.moment import When
 from lakeward.scan.slice_tasks import pack_slices
 from lakeward.spark.row_types import spark_types
 from lakeward.spark.slice_work import SliceWork
@@ -33,6 +34,7 @@ def read(
     columns: Sequence[str] | None = None,
     where: str | None = None,
     keys: Keys | None = None,
+    as_of: When | None = None,
     read_optimized: bool = False,
     meta_columns: bool = False,
     skip_damaged: bool = False,
@@ -50,6 +52,7 @@ def read(
             read all the same.
         where: a filter in the words of SQL, which is pushed to partitions, files and row groups; `frame.where` is not.
         keys: rows with these record keys alone, as `Table.get` takes them. Each task gets all of them.
+        as_of: read the table as it was at this moment, as in `Table`.
         read_optimized: base files alone, without the logs.
         meta_columns: Hudi's own five columns come out, too, where `columns` names none.
         skip_damaged: leave out file groups that the table's commits show to be damaged; `Table.scan(…).damage` names
@@ -65,6 +68,7 @@ def read(
             columns=columns,
             where=where,
             keys=keys,
+            as_of=as_of,
             read_optimized=read_optimized,
             meta_columns=meta_columns,
             skip_damaged=skip_damaged,
