@@ -192,16 +192,18 @@ def test_files_that_go_while_rows_come_out(
     assert list(base.parent.glob("rows*")) == []
 
 
+def completion_times(base: Path) -> list[str]:
+    instants = sorted((base / ".hoodie" / "timeline").glob("*_*.deltacommit"))
+    return [path.name.partition("_")[2].partition(".")[0] for path in instants]
+
+
 def test_changes(base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A line for each change, and on stderr where to go on; a table that captures none is refused."""
     assert run(["read", str(base), "--changes"]) == 2
     assert "captures no changes" in capsys.readouterr().err
     set_property(base, "hoodie.table.cdc.enabled", "true")
     write(base, [("k01", 2, "q", "new"), ("k99", 1, "p", "more")])
-    first, last = (
-        path.name.partition("_")[2].partition(".")[0]
-        for path in sorted((base / ".hoodie" / "timeline").glob("*_*.deltacommit"))
-    )
+    first, last = completion_times(base)
     asked = ["read", str(base), "--changes", "--since", first]
     output = tmp_path / "changes.jsonl"
     assert run([*asked, "--output", str(output), "--columns", "v,ts", "--where", "op = 'u'"]) == 0
@@ -219,8 +221,23 @@ def test_changes(base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert run(["read", str(base), "--changes"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "The first 20 rows; --limit shows more, --count counts all"
     assert run([*asked, "--explain"]) == 2 and "--explain is not for --changes." in capsys.readouterr().err
-    assert run(["read", str(base), "--since", first]) == 2
-    assert "--since and --until are for --changes." in capsys.readouterr().err
+    assert run(["read", str(base), "--changes", "--since", "earliest", "--count"]) == 0
+
+
+def test_commits_of_a_window(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The note and the document say from where to go on; a table as of a moment."""
+    write(base, [("k01", 2, "q", "new")])
+    first, last = completion_times(base)
+    assert run(["read", str(base), "--since", first, "--columns", "id,v", "--json"]) == 0
+    said = capsys.readouterr()
+    document = json.loads(said.out)
+    assert (document["end"], document["columns"]) == (last, ["id", "v"])
+    assert run(["read", str(base), "--since", first, "--count"]) == 0
+    assert f"1 commit; go on with --since {last}" in capsys.readouterr().err
+    assert run(["read", str(base), "--until", first]) == 2
+    assert "A window has no beginning." in capsys.readouterr().err
+    assert run(["read", str(base), "--as-of", first, "--count"]) == 0
+    assert run(["read", str(base), "--as-of", "someday"]) == 2 and "is no moment" in capsys.readouterr().err
 
 
 def test_slips(base: Path, capsys: pytest.CaptureFixture[str]) -> None:

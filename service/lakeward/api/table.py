@@ -24,10 +24,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 import pyarrow as pa
 
 from lakeward.base.clock import SystemClock
-from lakeward.base.errors import DamagedFiles
+from lakeward.base.errors import DamagedFiles, UsageError
 from lakeward.format.timeline.instant import State, is_before
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.scan.change_scan import ChangeQuery, ChangeScan
+from lakeward.scan.commit_window import check_options, read_window
 from lakeward.scan.filter_text import parse_filter
 from lakeward.scan.moment import When
 from lakeward.scan.past_snapshot import read_as_of
@@ -108,6 +109,8 @@ class Table:
         where: str | None = None,
         keys: Keys | None = None,
         as_of: When | None = None,
+        since: When | None = None,
+        until: When | None = None,
         read_optimized: bool = False,
         meta_columns: bool = False,
         limit: int | None = None,
@@ -123,19 +126,28 @@ class Table:
             where: a filter in the words of SQL: `city = 'lima' and fare > 10`.
             keys: rows with these record keys alone, as `get` takes them; `Rows.missing_keys` says which have none.
             as_of: read the table as it was at this moment, as in `Table`.
+            since: an incremental read: rows, with meta columns, that commits wrote which completed after this moment;
+                "earliest" for all. `Rows.end` is where to go on.
+            until: of these the commits that completed up to this moment; None for all.
             read_optimized: base files alone, without the logs.
             meta_columns: Hudi's own five columns come out, too, where `columns` names none.
             limit: no more rows than these.
             skip_damaged: read what can be read; `Rows.damage` says what is missing.
             memory_bytes: what merging one file slice may take.
         """
-        snapshot = self._snapshot if as_of is None else self._at(as_of)
+        snapshot, commits = self._snapshot if as_of is None else self._at(as_of), None
+        if since is not None:
+            check_options(as_of=as_of is not None, read_optimized=read_optimized)
+            snapshot, commits = read_window(self._storage, snapshot, since, until, clock=SystemClock())
+        elif until is not None:
+            raise UsageError("A window has no beginning.", remedy='Add since="earliest", or a moment; or use as_of.')
         query = TableQuery(
             columns=None if columns is None else tuple(columns),
             where=None if where is None else parse_filter(where, known_schema(snapshot)),
             kind=QueryKind.READ_OPTIMIZED if read_optimized else QueryKind.SNAPSHOT,
-            has_meta_columns=meta_columns,
+            has_meta_columns=meta_columns or commits is not None,
             limit=limit,
+            commits=commits,
             keys=None if keys is None else spelled_keys(keys, self._snapshot.config.record_key_fields),
         )
         return Rows(
@@ -351,6 +363,13 @@ class Rows(_Stream):
     def locations(self) -> pa.Table:
         """The places of the rows, as `Table.record_locations` says it."""
         return pa.Table.from_batches(self._scan.locations(), KEY_LOCATIONS)
+
+    @property
+    def end(self) -> str | None:
+        """From where an incremental read goes on, as `since`, once all these rows were taken; None for other reads, and
+        for one of "earliest" where the table has no commit."""
+        commits = self._scan.query.commits
+        return None if commits is None else commits.end
 
     @property
     def missing_keys(self) -> tuple[str, ...] | None:

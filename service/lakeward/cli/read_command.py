@@ -29,6 +29,7 @@ from lakeward.cli.result import Result, Show
 from lakeward.cli.row_output import OutputFormat, format_of, plain, write_rows
 from lakeward.cli.terminal import Column, Rendered, Terminal, new_table
 from lakeward.scan.change_scan import ChangeQuery, ChangeScan
+from lakeward.scan.commit_window import EARLIEST, check_options, read_window
 from lakeward.scan.filter_text import parse_filter
 from lakeward.scan.past_snapshot import read_as_of
 from lakeward.scan.record_keys import split_keys
@@ -72,6 +73,17 @@ def read(
             "in the zone of the table's instants.",
         ),
     ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN",
+            help="Incremental: rows that commits wrote which completed after a moment, or 'earliest'; with --changes "
+            "what they changed. stderr says where to go on.",
+        ),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="WHEN", help="With --since: of commits that completed up to a moment.")
+    ] = None,
     limit: Annotated[
         int | None,
         typer.Option(min=0, metavar="N", help=f"At most N rows. Default: {SHOWN_ROWS} on a terminal, else all."),
@@ -101,10 +113,6 @@ def read(
             help="What was inserted, updated and deleted, with the rows before and after, of a table that captures it.",
         ),
     ] = False,
-    since: Annotated[str | None, typer.Option(metavar="WHEN", help="Changes of commits that completed later.")] = None,
-    until: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="Changes of commits that completed until then.")
-    ] = None,
     diff: Annotated[
         str | None,
         typer.Option(
@@ -120,7 +128,15 @@ def read(
 ) -> Result:
     """Read the rows of a table, as a query by Hudi finds them. Reads only; takes no lock."""
     if diff is not None:
-        _refuse_with_diff(count=count, explain=explain, skip_damaged=skip_damaged, output=output, row_format=row_format)
+        _refuse_with_diff(
+            count=count,
+            explain=explain,
+            skip_damaged=skip_damaged,
+            output=output,
+            row_format=row_format,
+            since=since,
+            until=until,
+        )
         compared = DiffQuery(
             columns=_names(columns),
             where=where,
@@ -143,17 +159,23 @@ def read(
             skip_damaged=skip_damaged,
             explain=explain,
         )
-        changed = ChangeQuery(since=since, until=until, columns=_names(columns), where=where, limit=limit)
+        changed = ChangeQuery(
+            since=None if since == EARLIEST else since, until=until, columns=_names(columns), where=where, limit=limit
+        )
         scanned = ChangeScan(opened.storage, opened.snapshot(), changed, SystemClock())
         return _changed(scanned, show, wanted, output, only_counts=count)
-    if since is not None or until is not None:
-        raise UsageError("--since and --until are for --changes.", remedy="Add --changes.")
-    snapshot = _snapshot(opened, as_of)
+    snapshot, commits = _snapshot(opened, as_of), None
+    if since is not None:
+        check_options(as_of=as_of is not None, read_optimized=read_optimized)
+        snapshot, commits = read_window(opened.storage, snapshot, since, until, clock=SystemClock())
+    elif until is not None:
+        raise UsageError("A window has no beginning.", remedy="Add --since earliest, or a moment; or use --as-of.")
     query = TableQuery(
         columns=_names(columns),
         where=None if where is None else parse_filter(where, known_schema(snapshot)),
         kind=QueryKind.READ_OPTIMIZED if read_optimized else QueryKind.SNAPSHOT,
-        has_meta_columns=meta_columns,
+        has_meta_columns=meta_columns or commits is not None,
+        commits=commits,
         keys=_keys(keys, keys_from, snapshot.config.record_key_fields),
         limit=SHOWN_ROWS if limit is None and wanted is OutputFormat.TABLE and not count else limit,
     )
@@ -282,16 +304,17 @@ def _keys(option: str | None, file: Path | None, key_fields: tuple[str, ...]) ->
     return found
 
 
-def _missing_keys(scan: TableScan) -> dict[str, Any]:
-    """The part of a document that says which keys have no row."""
-    return {} if scan.query.keys is None else {"missing_keys": scan.missing_keys}
+def _further(scan: TableScan) -> dict[str, Any]:
+    """What a document says beside rows: which keys have none, and from where an incremental read goes on."""
+    keys = {} if scan.query.keys is None else {"missing_keys": scan.missing_keys}
+    return keys if scan.query.commits is None else keys | {"end": scan.query.commits.end}
 
 
 def _counted(scan: TableScan, *, explain: bool) -> Result:
     rows = scan.count()
     error = scan.damage
     return Result(
-        document={"rows": rows, **_missing_keys(scan)},
+        document={"rows": rows, **_further(scan)},
         lines=[f"{rows}"],
         notes=_notes(scan, explain=explain),
         error=error,
@@ -302,7 +325,7 @@ def _written(scan: TableScan, wanted: OutputFormat, output: Path, *, explain: bo
     _refuse_table(wanted)
     rows = write_rows(scan, scan.schema, wanted, output)
     return Result(
-        document={"rows": rows, "output": str(output), "format": wanted.value, **_missing_keys(scan)},
+        document={"rows": rows, "output": str(output), "format": wanted.value, **_further(scan)},
         notes=[f"{rows:,} rows are in {output}.", *_notes(scan, explain=explain)],
         error=scan.damage,
     )
@@ -319,7 +342,7 @@ def _shown(scan: TableScan, *, explain: bool, is_cut: bool) -> Result:
     total = scan.count_cheaply() if is_cut and len(rows) == SHOWN_ROWS else len(rows)
     found = {"columns": scan.schema.names, "rows": [plain(row) for row in rows], "rows_found": total}
     return Rendered(
-        document=found | _missing_keys(scan),
+        document=found | _further(scan),
         render=partial(_render, rows, total, scan.schema.names),
         notes=_notes(scan, explain=explain),
         error=scan.damage,
@@ -346,7 +369,14 @@ def _cell(value: Any) -> str:
 
 
 def _notes(scan: TableScan, *, explain: bool) -> list[str]:
-    return [*_notes_of_keys(scan), *(_explained(scan) if explain else ())]
+    return [*_notes_of_keys(scan), *_notes_of_window(scan), *(_explained(scan) if explain else ())]
+
+
+def _notes_of_window(scan: TableScan) -> list[str]:
+    commits = scan.query.commits
+    if commits is None:
+        return []
+    return [f"{format_count(len(commits.requested), 'commit')}; go on with --since {commits.end or EARLIEST}"]
 
 
 def _notes_of_keys(scan: TableScan) -> list[str]:

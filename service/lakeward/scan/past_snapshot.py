@@ -55,7 +55,8 @@ def read_as_of(storage: Storage, snapshot: TableSnapshot, when: When, *, clock: 
     reader = TimelineReader(storage, base_path, config, until)
     schema, latest_schema = reader.newest_schema()
     past = snapshot_as_of(snapshot, moment.instant)
-    check_whole(past, reader.written_files(), timeline)
+    what = f"The table cannot be read as of {moment.instant}"
+    check_whole(past, reader.written_files(), timeline, what=what)
     if schema is None:
         return past
     return replace(past, schema=schema, latest_schema=latest_schema)
@@ -92,11 +93,12 @@ class _Gone:
     """What decides into which slice it would go."""
 
 
-def check_whole(past: TableSnapshot, written: Iterable[WrittenBy], timeline: Timeline) -> None:
+def check_whole(past: TableSnapshot, written: Iterable[WrittenBy], timeline: Timeline, *, what: str) -> None:
     """Raises `Refused` where a file of a slice that is read is gone.
 
     Args:
         written: by the commits up to the moment.
+        what: cannot be done then.
     """
     assert past.read_until is not None, "it is of a moment"
     instant = past.read_until
@@ -111,9 +113,9 @@ def check_whole(past: TableSnapshot, written: Iterable[WrittenBy], timeline: Tim
         for each in gone:
             if each.since >= oldest.get(group_id, ""):
                 raise Refused(
-                    f"The table cannot be read as of {instant}: {each.path} is gone.",
+                    f"{what}: {each.path} is gone.",
                     why=f"Commit {each.instant} wrote it, and rows as of then are in it.",
-                    remedy="Ask for a later moment.",
+                    remedy="Ask for what is later. A cleaner that retains more commits leaves more.",
                 )
 
 

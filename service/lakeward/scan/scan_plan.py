@@ -23,7 +23,7 @@ from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.protocol.refusals.eligibility import Refusal, TableService, find_refusals
 from lakeward.read.newest_slice import TableReading, newest_slice, table_reading
 from lakeward.read.query.filter import Node, conjuncts
-from lakeward.read.query.predicate import Predicate, keys_among
+from lakeward.read.query.predicate import Predicate, keys_among, written_by
 from lakeward.read.query.slice_query import SliceQuery
 from lakeward.scan.partition_values import partition_ranges
 from lakeward.scan.query_keys import KeyPlaces
@@ -39,6 +39,17 @@ class QueryKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class WindowCommits:
+    """The commits of an incremental read."""
+
+    requested: frozenset[str]
+    """When they were requested."""
+    end: str | None
+    """From where to go on: the completion time of the last one; where there is none the beginning of the window, None
+    for `earliest`."""
+
+
+@dataclass(frozen=True, slots=True)
 class TableQuery:
     """All rows of a table, if nothing else is said."""
 
@@ -51,6 +62,8 @@ class TableQuery:
     limit: int | None = None
     keys: tuple[str, ...] | None = None
     """Rows with these record keys alone, as `_hoodie_record_key` has them."""
+    commits: WindowCommits | None = None
+    """Rows that one of these commits wrote last, alone. The snapshot is of their files (`scan/commit_window`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +178,16 @@ def plan_scan(snapshot: TableSnapshot, query: TableQuery, places: KeyPlaces | No
         keys = places.keys  # conditions on keys leave more unread than those on values
     if keys is not None:
         predicate = Predicate((*keys_among(frozenset(keys)).conditions, *predicate.conditions))
+    reading = table_reading(snapshot, merges=merges)
+    if query.commits is not None:
+        predicate = Predicate((*written_by(query.commits.requested).conditions, *predicate.conditions))
+        if reading.committed is not None:  # logs of version 6 have blocks of other commits, too
+            reading = replace(
+                reading, committed=replace(reading.committed, completed=query.commits.requested, start=None)
+            )
     return ScanPlan(
         schema=chosen,
-        reading=table_reading(snapshot, merges=merges),
+        reading=reading,
         slice_query=SliceQuery(wanted, predicate),
         slices=tuple(slices),
         partitions=len(by_partition),

@@ -58,3 +58,8 @@ class Predicate:
 def keys_among(keys: frozenset[str]) -> Predicate:
     """The records with these keys."""
     return Predicate((Membership(FilterColumn((RECORD_KEY_FIELD,)), pa.array(sorted(keys), pa.string())),))
+
+
+def written_by(commits: frozenset[str]) -> Predicate:
+    """The records that one of these commits wrote last."""
+    return Predicate((Membership(FilterColumn(("_hoodie_commit_time",)), pa.array(sorted(commits), pa.string())),))

@@ -1,0 +1,122 @@
+"""Rows of a window of commits, in this process; `tests/interop/test_read.py` compares with Hudi."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import lakeward
+from lakeward.api.table import Rows
+from lakeward.base.errors import BrokenFile, Refused, UsageError
+from lakeward.scan.commit_window import commits_between
+from lakeward.table.new_table import COPY_ON_WRITE
+from tests.synthetic_table import completed, minute, snapshot_of
+from tests.write.writing import Row, new_table, write
+
+FIRST: list[Row] = [("k1", 1, "p", "a"), ("k2", 5, "q", "b")]
+SECOND: list[Row] = [("k1", 2, "p", "new"), ("k9", 2, "r", "z")]
+LATE: list[Row] = [("k2", 3, "q", "late")]
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    table = new_table(tmp_path / "t")
+    for rows in (FIRST, SECOND, LATE):
+        write(table, rows)
+    write(table, [("k9", 4, "r", None)], "delete")
+    return table
+
+
+def ends(base: Path) -> list[str]:
+    """When each commit completed."""
+    return sorted(file.name.split("_")[1][:17] for file in (base / ".hoodie" / "timeline").glob("*_*.*commit"))
+
+
+def found(rows: Rows) -> dict[str, str]:
+    return {row["id"]: row["v"] for row in rows.to_arrow().to_pylist()}
+
+
+def test_rows_of_a_window(base: Path) -> None:
+    """The beginning is not in the window, the end is; rows that lost against older ones come, deleted ones do not; with
+    meta columns. Keeps 1 of scan/commit_window."""
+    table = lakeward.Table(str(base))
+    first, second, third, fourth = ends(base)
+    assert found(table.scan(since=first, until=second)) == {"k1": "new", "k9": "z"}
+    assert found(table.scan(since=first)) == {"k1": "new", "k2": "late"}
+    assert found(table.scan(since="earliest", until=third)) == {"k1": "new", "k2": "b", "k9": "z"}
+    assert found(table.scan(since=second, until=third)) == {"k2": "late"}
+    assert found(table.scan(since=first, where="v = 'late'", columns=["id", "v"])) == {"k2": "late"}
+    assert table.scan(since=first).count() == 2
+    assert "_hoodie_commit_time" in table.scan(since=first).schema.names
+    assert "_hoodie_commit_time" not in table.scan(since=first, columns=["id", "v"]).schema.names
+    assert table.scan(since=third, until=fourth).count() == 0
+
+
+def test_windows_go_on_at_the_end(base: Path) -> None:
+    """Keeps 3 of scan/commit_window: one that has no commit ends where it began."""
+    table = lakeward.Table(str(base))
+    first, _, third, fourth = ends(base)
+    assert table.scan(since=first, until=third).end == third
+    assert table.scan(since="earliest").end == fourth
+    rest = table.scan(since=fourth)
+    assert (rest.count(), rest.end) == (0, fourth)
+    write(base, [("k5", 9, "p", "e")])
+    assert found(table.refresh().scan(since=rest.end)) == {"k5": "e"}
+
+
+def test_a_commit_counts_when_it_completed() -> None:
+    """One that was requested before the window and completed in it is in it, once. Keeps 3 of scan/commit_window."""
+    instants = [*completed(minute(1), "deltacommit", minute(9)), *completed(minute(2), "deltacommit", minute(3))]
+    timeline = snapshot_of([], instants).timeline
+    assert [each.time for each in commits_between(timeline, minute(0), minute(3))] == [minute(2)]
+    assert [each.time for each in commits_between(timeline, minute(3), minute(9))] == [minute(1)]
+
+
+def test_rows_of_replaced_files_in_a_copy_on_write_table(tmp_path: Path) -> None:
+    """Rows that were only carried over to a new file are not of the window."""
+    base = new_table(tmp_path / "t", table_type=COPY_ON_WRITE)
+    write(base, [("k1", 1, "p", "a"), ("k2", 1, "p", "b")])
+    write(base, [("k1", 2, "p", "new")])
+    table = lakeward.Table(str(base))
+    first, second = ends(base)
+    assert found(table.scan(since=first, until=second)) == {"k1": "new"}
+    assert found(table.scan(since="earliest", until=first)) == {"k1": "a", "k2": "b"}
+
+
+def test_a_window_whose_files_are_gone_is_refused(tmp_path: Path) -> None:
+    """Keeps 2 of scan/commit_window: but one with a newer file of the group is read."""
+    base = new_table(tmp_path / "t", table_type=COPY_ON_WRITE)
+    for number in (1, 2, 3):
+        write(base, [(f"k{number}", 1, "p", "a")])
+    first, second, third = ends(base)
+    instant = sorted(file.name[:17] for file in (base / ".hoodie" / "timeline").glob("*_*.*commit"))[1]
+    file = next((base / "p").glob(f"*{instant}.parquet"))
+    file.unlink()
+    table = lakeward.Table(str(base))
+    assert found(table.scan(since=first, until=third)) == {"k2": "a", "k3": "a"}
+    with pytest.raises(Refused) as caught:
+        table.scan(since=first, until=second)
+    assert str(caught.value).startswith(f"The commits since {first} cannot be read: p/{file.name} is gone.")
+
+
+def test_what_was_archived_is_refused(base: Path) -> None:
+    """Keeps 2 of scan/commit_window."""
+    (base / ".hoodie" / "timeline" / "history" / "manifest_1").write_bytes(b"no manifest")
+    with pytest.raises(BrokenFile, match="The history of the table cannot be read"):
+        lakeward.Table(str(base)).scan(since="earliest")
+
+
+def test_windows_that_make_no_sense(base: Path) -> None:
+    table = lakeward.Table(str(base))
+    first, second, *_ = ends(base)
+    with pytest.raises(UsageError, match=f"The window ends before it begins: {first} is before {second}"):
+        table.scan(since=second, until=first)
+    with pytest.raises(UsageError, match="2999-01-01 is yet to come"):
+        table.scan(since="2999-01-01")
+    with pytest.raises(UsageError, match="A window has no beginning"):
+        table.scan(until=first)
+    with pytest.raises(UsageError, match="takes base files and logs"):
+        table.scan(since=first, read_optimized=True)
+    with pytest.raises(UsageError, match="not read as of a moment"):
+        table.scan(since=first, as_of=second)
