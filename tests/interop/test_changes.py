@@ -70,7 +70,8 @@ def test_changes_are_those_of_hudis_query(
     spark: SparkSession, tmp_path: Path, kind: str, index: str, mode: str
 ) -> None:
     """Keeps 1 of scan/change_scan and 2 of scan/change_plan: rows that win, lose, come and go, a delete of all, a
-    replaced partition, and compactions of Hudi and of Lakeward in between."""
+    replaced partition, and compactions of Hudi and of Lakeward in between; and the changes of an insert into a small
+    file, at which Hudi's query fails."""
     options = {
         "hoodie.metadata.enable": "true",
         "hoodie.table.cdc.enabled": "true",
@@ -94,3 +95,11 @@ def test_changes_are_those_of_hudis_query(
     hudis.write(("k1", 14, "e"), ("q1", 2, "z"))
     hudis.write(("k1", 15, ""), ("n1", 15, ""), operation="delete")
     assert_same(hudis.table, hudis.ends())
+    if kind == "COPY_ON_WRITE":
+        hudis.write(("q3", 1, "w"), operation="insert", part="q")
+        row = {"id": "q3", "part": "q", "ts": 1, "v": "w"}
+        since, until = hudis.ends()[-2:]
+        assert [json.loads(each)[0::2] for each in found(hudis.table, since, until)] == [["i", None]]
+        assert [json.loads(each)[3] for each in found(hudis.table, since, until)] == [row]
+        with pytest.raises(Exception, match="There should be a cdc log file"):
+            expected(hudis.table, since, until)
