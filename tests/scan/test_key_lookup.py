@@ -259,6 +259,15 @@ def test_bloom_filters_of_the_metadata_table(tmp_path: Path) -> None:
     assert (values, passed) == (["v3"], 2) and "ranges and bloom filters: 2 file groups, " in notes
 
 
+def test_the_filter_of_a_footer_rules_its_file_out(base: Path) -> None:
+    """The key lies within the range of one file, and is not in it: no row group is read."""
+    table = lakeward.Table(str(base))
+    there, absent = table.scan(keys=["k2"]), table.scan(keys=["k22", "k23"])
+    assert there.to_arrow().num_rows == 1 and there.scan.meter.row_groups == 1
+    assert absent.to_arrow().num_rows == 0 and absent.scan.meter.row_groups == 0
+    assert absent.scan.meter.row_groups_skipped == 2 and absent.missing_keys == ("k22", "k23")
+
+
 def test_rows_of_base_files_are_where_they_were(tmp_path: Path) -> None:
     """A row that moved is still in its old base file: no index of the newest rows is asked for it."""
     base = by_hudis(tmp_path / "t")

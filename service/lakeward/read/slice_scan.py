@@ -1,6 +1,7 @@
 """The rows of one file slice that a query chooses, as batches of its columns: the one reader of slices.
 
-    no logs      the base file streams by: row groups by their statistics, then rows by the filter
+    no logs      the base file streams by: where keys are looked for none of it if its bloom filter has none of them,
+                 row groups by their statistics, then rows by the filter
     logs         base file and logs are merged (`read/file_slice`), which applies the filter where it may
 
 Queries call `read_slice`. What looks for keys or values beside them (builds of indexes, `verify`, the tagging of a
@@ -29,8 +30,10 @@ from lakeward.base.errors import NotFound, TryLater, Unsupported
 from lakeward.base.paths import join
 from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.avro.schema import table_schema
+from lakeward.format.bloom_lookup import SIMPLE_TYPE_CODE, BloomRows
 from lakeward.format.parquet.base_file import count_rows, open_base_file
 from lakeward.format.parquet.batches import ChooseGroups, ParquetBatches
+from lakeward.format.parquet.key_summary import BLOOM_KEY, BLOOM_TYPE_KEY
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.parquet.row_groups import ValueRange, row_groups
 from lakeward.merge.memory_budget import MEMORY_BYTES
@@ -40,6 +43,8 @@ from lakeward.merge.runs.sort_key import NotSorted
 from lakeward.read.file_slice import open_slice
 from lakeward.read.made_keys import with_made_keys
 from lakeward.read.newest_slice import TableReading
+from lakeward.read.query.filter import Membership
+from lakeward.read.query.predicate import Predicate
 from lakeward.read.query.row_group_choice import NO_LOGS, choose_row_groups
 from lakeward.read.query.slice_query import SliceQuery
 from lakeward.storage.storage import Storage
@@ -164,6 +169,8 @@ def _stored(
         chosen = choose_row_groups(groups, ranged, NO_LOGS)
         if not ranged.on_keys.conditions:
             return chosen
+        if chosen and not _may_have_keys(file, ranged):
+            chosen = []
         keyless = {group.number for group in groups if group.ranges.get(RECORD_KEY_FIELD, _UNKNOWN) is None}
         return sorted(keyless.union(chosen))
 
@@ -182,6 +189,20 @@ def _stored(
         chosen = predicate.chosen(batch)
         if chosen.num_rows:
             yield chosen.select(out.names)
+
+
+def _may_have_keys(file: ParquetBatches, predicate: Predicate) -> bool:
+    """False where the footer's bloom filter says that the file has none of the keys that are looked for."""
+    entries = file.metadata.metadata or {}
+    text, kind = entries.get(BLOOM_KEY.encode()), entries.get(BLOOM_TYPE_KEY.encode(), SIMPLE_TYPE_CODE.encode())
+    named = [each for each in predicate.on_keys.conditions if isinstance(each, Membership) and not each.is_negated]
+    if text is None or not named:
+        return True
+    try:
+        rows = BloomRows.of_base64(text, kind.decode("utf-8", "replace"))
+    except ValueError:
+        return True  # broken
+    return all(bool(rows.lookup(each.values).any()) for each in named)
 
 
 def _table_columns(reading: TableReading, names: Collection[str] | None) -> pa.Schema:
