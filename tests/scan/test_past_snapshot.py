@@ -8,7 +8,9 @@ import pytest
 
 import lakeward
 from lakeward.api.table import Rows
+from lakeward.base.clock import SystemClock
 from lakeward.base.errors import Refused, UsageError
+from lakeward.scan.key_lookup import KeyLookup
 from lakeward.scan.past_snapshot import snapshot_as_of
 from lakeward.scan.scan_plan import TableQuery
 from lakeward.scan.table_scan import TableScan
@@ -63,8 +65,10 @@ def test_a_table_of_a_moment(base: Path) -> None:
 def test_indexes_are_of_now(base: Path) -> None:
     """An index knows where keys are now, and is not asked where they were."""
     snapshot = snapshot_as_of(lakeward.Table(str(base)).snapshot, instants(base)[0])
-    scan = TableScan(LocalStorage(), snapshot, TableQuery(keys=("k1",)), lookup=lambda: pytest.fail("it is asked"))
+    lookup = KeyLookup(LocalStorage(), snapshot, clock=SystemClock())
+    scan = TableScan(LocalStorage(), snapshot, TableQuery(keys=("k1",)), lookup=lambda: lookup)
     assert [row["v"] for batch in scan for row in batch.to_pylist()] == ["a"]
+    assert sum("not asked, it leads to the newest rows" in note for note in scan.plan.key_notes) == 2
 
 
 def test_a_file_that_is_gone_is_refused(tmp_path: Path) -> None:
