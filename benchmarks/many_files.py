@@ -40,6 +40,8 @@ from lakeward.format.timeline.commit_metadata import WriteStat
 from lakeward.format.timeline.instant import format_instant_time
 from lakeward.protocol.metadata.changes import NewFile
 
+DAY = "c02"
+"""The column of the partitions; it is of text."""
 PARTITIONS = 100
 COMMITS = 10
 LINKS_MAX = 10_000
@@ -48,19 +50,24 @@ INDEXED = ("_hoodie_record_key", "ts", "c00", "c01")
 COMMANDS = {
     "--limit 20": ["--limit", "20"],
     "20 rows on a terminal": [],
-    "a filter that one partition has": ["--limit", "20", "--where", "day = '07'"],
+    "a filter that one partition has": ["--limit", "20", "--where", f"{DAY} = '07'"],
     "a filter that no file has": ["--limit", "20", "--where", "c01 = -1"],
 }
 
 
 def make(base: Path, files: int) -> None:
-    changed = {"hoodie.table.type": "COPY_ON_WRITE", "hoodie.table.metadata.partitions": f"{COLUMN_STATS},{FILES}"}
-    write_properties(base, PROPERTIES | changed | {"hoodie.datasource.write.hive_style_partitioning": "true"})
+    changed = {
+        "hoodie.table.type": "COPY_ON_WRITE",
+        "hoodie.table.metadata.partitions": f"{COLUMN_STATS},{FILES}",
+        "hoodie.table.partition.fields": DAY,
+        "hoodie.datasource.write.hive_style_partitioning": "true",
+    }
+    write_properties(base, PROPERTIES | changed)
     definitions = base / ".hoodie" / ".index_defs" / "index.json"
     definitions.parent.mkdir()
     definition = DEFINITION | {"sourceFields": list(INDEXED)}
     definitions.write_bytes(orjson.dumps({"indexDefinitions": {COLUMN_STATS: definition}}))
-    paths = [f"day={number:02}" for number in range(PARTITIONS)]
+    paths = [f"{DAY}={number:02}" for number in range(PARTITIONS)]
     for path in paths:
         (base / path).mkdir()
         (base / path / ".hoodie_partition_metadata").touch()
@@ -124,7 +131,7 @@ def main() -> None:
                 cost, printed = measure(command)
                 lines = printed.splitlines()
                 found.setdefault(name, []).append({"last_line": lines[-1], "process": asdict(cost)})
-                print(name, cost.cpu_seconds if hasattr(cost, "cpu_seconds") else cost, lines[-1])
+                print(f"{name:34} {cost.cpu_seconds:6.2f} CPU s  {lines[-1]}", flush=True)
     write_report("many-files", before, {"table": vars(given), "commands": found})
 
 

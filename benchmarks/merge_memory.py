@@ -82,7 +82,7 @@ def main() -> int:
 
 
 def points_of(scale: float, budget: int) -> dict[str, Shape]:
-    shapes = {f"{gigabytes:g} GB": _of_gigabytes(gigabytes) for gigabytes in (0.5, 1, 2.5, 5)}
+    shapes = {f"{gigabytes:g} GB": of_gigabytes(gigabytes) for gigabytes in (0.5, 1, 2.5, 5)}
     log_rows = round(10 * budget / (ROW_BYTES_ON_DISK * 1.25) / 20)
     shapes |= {
         "64 logs": Shape("", "", 2_000_000, 64, 31_000, FIFTEEN, parquet_blocks=True),
@@ -96,7 +96,7 @@ def points_of(scale: float, budget: int) -> dict[str, Shape]:
     }
 
 
-def _of_gigabytes(gigabytes: float) -> Shape:
+def of_gigabytes(gigabytes: float) -> Shape:
     """Nine tenths of the rows are in the base file."""
     rows = round(gigabytes * 1e9 / ROW_BYTES_ON_DISK)
     return Shape("", "", rows * 9 // 10, 8, rows // 80, LONG)

@@ -3,17 +3,19 @@
     python -m benchmarks.read_table [--rows N] [--logs N] [--log-rows N] [--runs N]
 
 A table of 15 columns in one bucket: rows of a bulk insert, then upserts, each a log on the same base file. Each side
-reads it in a process of its own; of Hudi's the second query of a JVM counts, too, without its start. All sides say how
-many rows there are and the sum of a column that the logs changed, and must agree.
+reads it in a process of its own, twice: the second time, `warm`, without what a process loads when it first reads; so
+do Hudi's queries in their JVM. The base file alone, as it was before the upserts, is read by DuckDB, too. All sides say
+how many rows there are and the sum of a column that the logs changed, and must agree.
 
-Goals: all columns at most a quarter of the CPU of Hudi's warm query; three columns at most 40 % of all; a peak of 512
-MiB; hudi-rs not faster.
+Goals: all columns at most a quarter of the CPU of Hudi's warm query; three columns at most 40 % of all, both warm; a
+peak of 512 MiB; hudi-rs not faster.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 import tempfile
 import time
@@ -42,6 +44,8 @@ COLUMNS = pa.schema(
     ]
 )
 FEW = ["id", "ts", "n0"]
+SIDES = ("lakeward", "lakeward few", "hudi-rs", "hudi")
+BASE = ("lakeward", "lakeward few", "duckdb", "duckdb few")
 
 
 def rows(first: int, last: int, step: int, ts: int) -> pa.RecordBatch:
@@ -62,6 +66,7 @@ def make(folder: Path, base_rows: int, logs: int, log_rows: int) -> Path:
     table = new_table(folder / "table", schema=schema_text(COLUMNS, "t"), partition_fields=(), has_metadata_table=False)
     given: dict[str, Any] = {"buckets": 1, "writers_stopped": True, "verify": False, "memory_bytes": 8 << 30}
     write(pa.Table.from_batches([rows(0, base_rows, 1, 1)]), str(table), operation="bulk_insert", **given)
+    shutil.copytree(table, folder / "base")
     for log in range(logs):
         updates = rows(log, base_rows, max(base_rows // log_rows, 1), 2 + log)
         write(pa.Table.from_batches([updates]), str(table), operation="upsert", **given)
@@ -83,6 +88,19 @@ def by_hudi_rs(table: str, columns: list[str] | None) -> tuple[int, int]:
 
     batches = HudiTableBuilder.from_base_uri(table).build().read()
     return sum(each.num_rows for each in batches), sum(pc.sum(pa.array(each.column("n0"))).as_py() for each in batches)
+
+
+def by_duckdb(table: str, columns: list[str] | None) -> tuple[int, int]:
+    import duckdb
+
+    connection = duckdb.connect(config={"threads": 1})
+    names = ", ".join(columns or COLUMNS.names)
+    reader = connection.sql(f"select {names} from read_parquet('{table}/*.parquet')").fetch_record_batch(65_536)
+    count = total = 0
+    for batch in reader:
+        count += batch.num_rows
+        total += pc.sum(batch.column("n0")).as_py() or 0
+    return count, total
 
 
 def by_hudi(table: str) -> dict[str, Any]:
@@ -120,15 +138,15 @@ def java_cpu(work: Callable[[], None]) -> dict[str, float]:
 def run_side(side: str, table: str) -> dict[str, Any]:
     if side == "hudi":
         return by_hudi(table)
-    begin, before = time.perf_counter(), time.process_time()
-    few = FEW if side.endswith("few") else None
-    count, total = (by_hudi_rs if side == "hudi-rs" else by_lakeward)(table, few)
-    return {
-        "rows": count,
-        "total": total,
-        "wall_seconds": round(time.perf_counter() - begin, 2),
-        "cpu_seconds": round(time.process_time() - before, 2),
-    }
+    name, _, few = side.partition(" ")
+    read = {"lakeward": by_lakeward, "hudi-rs": by_hudi_rs, "duckdb": by_duckdb}[name]
+    found: dict[str, Any] = {}
+    for run in ("cold", "warm"):
+        begin, before = time.perf_counter(), time.process_time()
+        found["rows"], found["total"] = read(table, FEW if few else None)
+        cpu = round(time.process_time() - before, 2)
+        found[run] = {"wall_seconds": round(time.perf_counter() - begin, 2), "cpu_seconds": cpu}
+    return found
 
 
 def main() -> None:
@@ -147,14 +165,24 @@ def main() -> None:
         table = make(Path(folder), given.rows, given.logs, given.log_rows)
         found: dict[str, list[dict[str, Any]]] = {}
         for _ in range(given.runs):
-            for side in ("lakeward", "lakeward few", "hudi-rs", "hudi"):
-                cost, printed = measure([sys.executable, "-m", "benchmarks.read_table", "--side", side, str(table)])
-                found.setdefault(side, []).append({**json.loads(printed.splitlines()[-1]), "process": asdict(cost)})
-        answers = {(run["rows"], run["total"]) for runs in found.values() for run in runs}
+            for side, of in (*((side, table) for side in SIDES), *((side, table.with_name("base")) for side in BASE)):
+                cost, printed = measure([sys.executable, "-m", "benchmarks.read_table", "--side", side, str(of)])
+                name = side if of == table else f"{side}, base file"
+                found.setdefault(name, []).append({**json.loads(printed.splitlines()[-1]), "process": asdict(cost)})
+                print(name, found[name][-1], flush=True)
+        answers = [
+            {
+                (run["rows"], run["total"])
+                for name, runs in found.items()
+                if name.endswith("base file") is only_base
+                for run in runs
+            }
+            for only_base in (False, True)
+        ]
         size = sum(path.stat().st_size for path in table.rglob("*") if path.is_file())
     table_of = {name: value for name, value in vars(given).items() if name != "side"} | {"bytes": size}
     write_report("read-table", before, {"table": table_of, "sides": found})
-    assert len(answers) == 1, f"the sides do not agree: {answers}"
+    assert all(len(each) == 1 for each in answers), f"the sides do not agree: {answers}"
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ one sentence without a number it is `Keeps of services/rollback/job`.
 import ast
 import inspect
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
 
@@ -135,6 +135,18 @@ def test_modules_that_are_named_exist():
     assert len(named) > 100, "modules are not named as they are looked for"
     missing = [each for each in named if not re.search(rf"\b{each[2]}\b", modules.get(each[1], ""))]
     assert sorted(missing) == []
+
+
+OF_EACH_SERVICE = frozenset({"__init__", "job", "metrics", "settings", "verbs"})
+TERMS = ("fencing", "listing", "logging")
+
+
+def test_file_names_are_nouns_and_name_one_thing():
+    """A name stands at most twice in the house, but those that each service has; things are called by nouns."""
+    names = Counter(path.stem for path in CODE.rglob("*.py"))
+
+    assert {name: n for name, n in names.items() if n > 2 and name not in OF_EACH_SERVICE} == {}
+    assert [name for name in names if name.endswith("ing") and not name.endswith(TERMS)] == []
 
 
 OUR_NAME = re.compile(r"`([a-z]+(?:_[a-z0-9]+)+)(?:\(\))?`")

@@ -72,7 +72,7 @@ archive.hudi = {{ "hoodie.keep.min.commits" = 3, "hoodie.keep.max.commits" = 4 }
 
 QUICK = HURRIED | {
     "lakeward.daemon.app.LEASE_SECONDS": 10.0,
-    "lakeward.daemon.work.planning.PLAN_EXPIRY_SECONDS": 30.0,
+    "lakeward.daemon.work.table_planner.PLAN_EXPIRY_SECONDS": 30.0,
 }
 
 AT_WORK = ("scheduled", "merging", "committing", "files deleted", "archived up to")

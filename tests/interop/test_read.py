@@ -92,6 +92,7 @@ def test_hudi_answers_the_same(spark: SparkSession, tmp_path: Path) -> None:
     scan/file_statistics.
     LAKEWARD_SEED repeats."""
     options = {"hoodie.parquet.block.size": "3000", "hoodie.metadata.enable": "true"}
+    options["hoodie.logfile.data.block.max.size"] = "3000"  # a commit's log has several blocks
     shape = TableShape(partition_fields="city", hive_style=True, url_encode=True, options=options)
     table = HudiTable(spark, tmp_path / "table", shape)
     table.write(rows(spark, 0, 400, 10, 1).coalesce(1), "upsert")

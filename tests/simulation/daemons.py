@@ -466,7 +466,7 @@ class Daemons(History):
         )
         for name, value in {
             "loop.daemon_loop.TICK_SECONDS": 5.0,
-            "work.planning.PLAN_EXPIRY_SECONDS": random.choice([60.0, 3600.0]),
+            "work.table_planner.PLAN_EXPIRY_SECONDS": random.choice([60.0, 3600.0]),
             "served_table.Schedule": partial(
                 Schedule,
                 replan=120.0,

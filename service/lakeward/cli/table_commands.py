@@ -14,7 +14,7 @@ import typer
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import UsageError
-from lakeward.cli.options.new_table import IndexArguments, PathArguments, column_names
+from lakeward.cli.options.table_creation import IndexArguments, PathArguments, column_names
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.protocol.table_birth import check_is_free, create_table
 from lakeward.storage.storage_of_url import open_storage

@@ -22,8 +22,8 @@ from lakeward.cli.index.own_index import indexes_of
 from lakeward.cli.options.bloom_filter import BloomFilterArguments, bounded_filters
 from lakeward.cli.options.engine import EngineArguments
 from lakeward.cli.options.lock import LockArguments
-from lakeward.cli.options.new_table import column_names
 from lakeward.cli.options.store import AWAY
+from lakeward.cli.options.table_creation import column_names
 from lakeward.cli.options.values import parse_option, parse_pairs
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import serviced_table

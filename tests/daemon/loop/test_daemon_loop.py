@@ -188,9 +188,9 @@ def test_a_table_of_a_kind_that_leaves_no_work_is_quiet(root: Path, tmp_path: Pa
 
 
 def test_each_service_is_refused_by_itself(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps 1 of daemon/work/planning and 1 of config/permitted_services: an unknown kind of change data capture stops
-    compaction, which is reported with its reason, in an event, by a gauge, on the page; the table is cleaned all the
-    same. What stops all stops the table."""
+    """Keeps 1 of daemon/work/table_planner and 1 of config/permitted_services: an unknown kind of change data capture
+    stops compaction, which is reported with its reason, in an event, by a gauge, on the page; the table is cleaned all
+    the same. What stops all stops the table."""
     monkeypatch.setattr("lakeward.services.clean.job.AFTER_COMMITS", 1)
     table = copy_golden("v9", root / "orders")
     first = Serving(root, tmp_path / "state", settings={"defaults.services": '["compaction"]'})
@@ -387,7 +387,7 @@ def test_a_plan_that_cannot_be_unscheduled_is_carried_out(
     heartbeat.parent.mkdir(exist_ok=True)
     heartbeat.touch()
     before = completed(table)
-    monkeypatch.setattr("lakeward.daemon.work.planning.PLAN_EXPIRY_SECONDS", 60.0)
+    monkeypatch.setattr("lakeward.daemon.work.table_planner.PLAN_EXPIRY_SECONDS", 60.0)
     monkeypatch.setattr(served_table, "Schedule", partial(Schedule, retry_max=60.0))
     serving = Serving(root, tmp_path / "state")
 

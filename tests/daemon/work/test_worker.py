@@ -146,7 +146,7 @@ def test_pending_plans_are_work(tmp_path: Path) -> None:
 
 def test_a_plan_of_lakeward_that_is_too_old_is_unscheduled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is named, and the job for it frees its file groups."""
-    monkeypatch.setattr("lakeward.daemon.work.planning.PLAN_EXPIRY_SECONDS", 60.0)
+    monkeypatch.setattr("lakeward.daemon.work.table_planner.PLAN_EXPIRY_SECONDS", 60.0)
     bench = Bench(tmp_path, pending=True)
     assert bench.plan().demand.expired_plans == (), "it is another service's"
     bench.worker.forget("orders")

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import pytest
 
-from lakeward.base.errors import NotFound
+from lakeward.base.errors import NotFound, Unsupported
 from lakeward.format.metadata.record import (
     BloomFilterRecord,
     ColumnStatsRecord,
@@ -27,6 +27,7 @@ from lakeward.services.verification.metadata_view import view_metadata
 from lakeward.services.verification.record_index_check import check_index_in_rows, check_rows_in_index, first_entries
 from lakeward.services.verification.stats_check import check_blooms, check_column_stats, check_partition_stats
 from lakeward.storage.local import LocalStorage
+from lakeward.table.file_group import FrozenGroup
 from lakeward.table.snapshot import TableSnapshot
 from tests.clocks import SkippingClock
 from tests.golden_tables import copy_golden
@@ -247,8 +248,8 @@ def test_a_key_that_leads_elsewhere(base: Path):
 
     by_row, by_entry = check(base).problems
     assert (by_row.check, by_row.subject) == (by_entry.check, by_entry.subject) == ("record_index", "k1")
-    assert f"the record index says p, {other}" in by_row.what
-    assert f"says it is in p, {other}" in by_entry.what
+    assert f"the index says p, {other}" in by_row.what
+    assert f"says that it is in p, {other}" in by_entry.what
 
 
 def test_a_key_that_has_no_row(base: Path):
@@ -316,8 +317,39 @@ def test_files_that_are_cleaned_meanwhile_are_passed_over(base: Path):
 
     assert check_column_stats(view, view.base_files) == check_blooms(view, view.base_files) == []
     assert check_partition_stats(view, view.base_files) == []
-    assert check_rows_in_index(view, dict.fromkeys(sample, ("no such key",))) == []
-    assert check_index_in_rows(view, dict.fromkeys(entries, ("no such key",))) == []
+    notes: list[str] = []
+    assert check_rows_in_index(view, dict.fromkeys(sample, ("no such key",)), on_note=notes.append) == []
+    assert check_index_in_rows(view, dict.fromkeys(entries, ("no such key",)), on_note=notes.append) == []
+    assert notes == []
+
+
+def test_entries_of_a_file_group_that_is_frozen_are_not_wrong(base: Path):
+    """Which rows it has cannot be known: nothing is said of them."""
+    snapshot = scan(base)
+    frozen = tuple(
+        FrozenGroup(*each.group_id, "1", "why") for group in snapshot.file_groups for each in group.slices[:1]
+    )
+    view = view_metadata(LocalStorage(), replace(snapshot, file_groups=(), frozen=frozen), SkippingClock())
+    entries = first_entries(view, keys=10, groups=None)
+    assert entries
+    assert check_index_in_rows(view, entries, on_note=lambda note: None) == []
+
+
+def test_logs_that_cannot_be_merged_are_a_note(base: Path, monkeypatch: pytest.MonkeyPatch):
+    """What is wrong in the other file groups is shown all the same, and no bound is given."""
+
+    def unsupported(*given: object, **named: object) -> None:
+        raise Unsupported("The log is of another kind.", why="It is.")
+
+    monkeypatch.setattr("lakeward.index.placed_keys.find_rows", unsupported)
+    other = "11111111-1111-1111-1111-111111111111-0"
+    entry = records(base, "record_index")["k1"]
+    assert isinstance(entry, RecordIndexRecord)
+    put_record(base, "record_index", "k1", replace(entry, file_id=other))
+    report = check(base)
+    assert report.problems == ()
+    assert report.notes == ("record_index: The log is of another kind. It is.",)
+    assert [each.note for each in report.checks if each.name == "record_index"] == [""]
 
 
 def test_partitions_and_folders_go_together(base: Path):

@@ -1,7 +1,7 @@
 """Carries out what the scheduler asks for: polls one table, plans for it, or does one job on it.
 
     poll   -> watcher                      -> has the timeline changed, did another service work on the table
-    plan   -> watcher, daemon/work/planning     -> a decision for every file group, and what it would cost
+    plan   -> watcher, daemon/work/table_planner     -> a decision for every file group, and what it would cost
     count  -> services/services            -> what holds the storage, in a work of its own after a poll or a plan
     run    -> execute, through commit      -> committed, nothing, or an error
 
@@ -45,9 +45,9 @@ from lakeward.daemon.log import log_context
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import StorageSample
-from lakeward.daemon.work.planning import Dispatchers, TablePlanning
 from lakeward.daemon.work.reports import PlanReport, PollReport
 from lakeward.daemon.work.table_cache import TableCaches
+from lakeward.daemon.work.table_planner import Dispatchers, TablePlanner
 from lakeward.daemon.work.watcher import Watcher
 from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.format.timeline.instant import Instant, State
@@ -146,7 +146,7 @@ class Worker:
         self._clock = clock
         self._before_jobs = before_jobs
         self._turn = Turn()
-        self._planning = TablePlanning(
+        self._planner = TablePlanner(
             open_storage=open_storage,
             open_serviced=lambda table, guard: self._opened(table, guard, None),
             dispatchers=dispatchers,
@@ -198,7 +198,7 @@ class Worker:
         started, cache = self._clock.monotonic(), self.caches.of(table.name)
         snapshot = self._watcher.snapshot(table.name)
         cache.keep_plan_facts(self._watcher.backlog(table.name), snapshot.zone.zone)
-        report = self._planning.plan(table, cache, snapshot, excluded, guard)
+        report = self._planner.plan(table, cache, snapshot, excluded, guard)
         return replace(report, seconds=self._clock.monotonic() - started)
 
     def is_count_due(self, table: str) -> bool:
@@ -219,7 +219,7 @@ class Worker:
             began, snapshot = self._clock.monotonic(), self._watcher.snapshot(table.name)
             care = table.care_of(_COUNTING, cache.memory(_COUNTING.kind), {})
             try:
-                held = _COUNTING.count(self._planning.facts(table, snapshot, None), care)
+                held = _COUNTING.count(self._planner.facts(table, snapshot, None), care)
             except LakewardError:
                 return None
             sample = StorageSample(self._clock.now(), held)

@@ -214,7 +214,12 @@ def _union(branches: list[_Type | None]) -> _Type:
     readers = tuple(None if branch is None else branch.read for branch in branches)
 
     def read(data: bytes, at: int) -> tuple[Any, int]:
-        number, at = read_long(data, at)
+        number = data[at]
+        if number in (0, 2):  # the numbers of nearly all branches, in the form of a long
+            number >>= 1
+            at += 1
+        else:
+            number, at = read_long(data, at)
         if not 0 <= number < len(readers):
             raise ValueError("It holds a union branch that the schema does not have.")
         branch = readers[number]

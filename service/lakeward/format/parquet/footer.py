@@ -8,11 +8,12 @@ the schema.
 
     ... | footer: FileMetaData, Thrift compact protocol | length, 4 bytes little-endian | PAR1 or PARE
 
-Touches: nothing.
+Touches: nothing; the digests of the last footers are remembered in the process.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -27,6 +28,9 @@ _PLAIN = b"PAR1"
 _ENCRYPTED_FOOTER = b"PARE"
 _ENCRYPTION_ALGORITHM = 8
 _FOOTER_BYTES_MAX = 64 * 1024 * 1024
+_FOOTERS_REMEMBERED = 1024
+_plain_footers: set[bytes] = set()
+"""Digests of footers of which it is known that nothing is encrypted."""
 
 # Fields of FileMetaData, SchemaElement, RowGroup, ColumnChunk, ColumnMetaData and SizeStatistics.
 _SCHEMA, _GROUPS = 2, 4
@@ -71,8 +75,17 @@ def is_encrypted(tail: bytes, footer: bytes, *, file: str) -> bool:
     """True when the footer or any column is encrypted."""
     if tail[4:] == _ENCRYPTED_FOOTER:
         return True
+    # A log that is merged is opened for its keys, for its size and for its rows, and the walk takes as long as a page.
+    digest = hashlib.sha256(footer).digest()
+    if digest in _plain_footers:
+        return False
     try:
-        return _ENCRYPTION_ALGORITHM in CompactReader(footer).struct_fields()
+        if _ENCRYPTION_ALGORITHM in CompactReader(footer).struct_fields():
+            return True
+        if len(_plain_footers) >= _FOOTERS_REMEMBERED:
+            _plain_footers.clear()
+        _plain_footers.add(digest)
+        return False
     except ValueError as error:
         raise BrokenFile(
             f"The footer of {file} cannot be read.", why=f"{error}.", remedy="Restore the file from a copy."

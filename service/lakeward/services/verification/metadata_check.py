@@ -251,6 +251,11 @@ class _Checking:
         self._checks.append(Check(name, checked, of, unit, note, meter if meter.row_groups else None))
         self._problems += found
 
+    def _note(self, note: str) -> None:
+        """Takes what cannot be known of the record index; each check may say it twice."""
+        if (said := f"{RECORD_INDEX}: {note}") not in self._notes:
+            self._notes.append(said)
+
     def _check_record_index(self, chosen: Collection[str]) -> None:
         meter = ReadMeter()
         try:
@@ -263,9 +268,9 @@ class _Checking:
             return
         keys = sum(map(len, sample.values()))
         note = f"with 95% confidence fewer than {format_share(error_bound(keys))} of all keys are wrong" if keys else ""
-        before = len(self._problems)
+        before, notes_before = len(self._problems), len(self._notes)
         self._twice(
-            lambda view: check_rows_in_index(view, sample),
+            lambda view: check_rows_in_index(view, sample, on_note=self._note),
             RECORD_INDEX,
             keys,
             None,
@@ -273,10 +278,11 @@ class _Checking:
             note=note,
             meter=meter,
         )
-        if len(self._problems) > before and self._checks:
+        is_clean = (len(self._problems), len(self._notes)) == (before, notes_before)
+        if not is_clean and self._checks:
             self._checks[-1] = replace(self._checks[-1], note="")  # the bound is that of a sample without a fault
         self._twice(
-            lambda view: check_index_in_rows(view, entries),
+            lambda view: check_index_in_rows(view, entries, on_note=self._note),
             f"{RECORD_INDEX} entries",
             sum(map(len, entries.values())),
             None,

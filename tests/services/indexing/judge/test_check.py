@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 from lakeward.index.location import FILE_ID, PARTITION_PATH, RECORD_KEY
+from lakeward.index.placed_keys import FaultKind
 from lakeward.index.simple import SimpleIndex
 from lakeward.services.indexing.judge.check import Moment, check_index
-from lakeward.services.indexing.judge.check_result import CheckSize, FaultKind, IndexCheck
+from lakeward.services.indexing.judge.check_result import CheckSize, IndexCheck
 from lakeward.services.indexing.judge.row_sample import sample_rows
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage

@@ -82,13 +82,13 @@ def test_a_step_of_a_writer_is_no_fault(table: Path) -> None:
 
 
 def test_what_no_row_can_decide_is_not_clean(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps 1 of services/indexing/judge/tee_check, Keeps of services/indexing/judge/placed_keys: where the answers
+    """Keeps 1 of services/indexing/judge/tee_check, Keeps of index/placed_keys: where the answers
     differ and the file group cannot be read, the commit is refused by name; it counted as clean."""
 
     def unsupported(*given: object, **words: object) -> None:
         raise Unsupported("The log is of another kind.", why="It is.")
 
-    monkeypatch.setattr("lakeward.services.indexing.judge.placed_keys.find_rows", unsupported)
+    monkeypatch.setattr("lakeward.index.placed_keys.find_rows", unsupported)
     assert all(each.is_clean for each in checked(table, rows=0).commits)
     with pytest.raises(Unsupported) as raised:
         checked(table, ("k1",), rows=0)

@@ -30,9 +30,9 @@ import pyarrow.compute as pc
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.index.index import Index, NarrowingIndex, record_locations
 from lakeward.index.location import FILE_ID, LOCATIONS, PARTITION_PATH, RECORD_KEY
-from lakeward.services.indexing.judge.check_result import CheckSize, Drawn, FaultKind, IndexCheck, IndexFault
+from lakeward.index.placed_keys import PLACED_KEYS, IndexFault, RowTruth, entry_faults, judge_by_rows, row_faults
+from lakeward.services.indexing.judge.check_result import CheckSize, Drawn, IndexCheck
 from lakeward.services.indexing.judge.confidence import excluded_rate
-from lakeward.services.indexing.judge.placed_keys import PLACED_KEYS, RowTruth, judge_by_rows
 from lakeward.services.indexing.judge.row_sample import sample_rows
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
@@ -101,7 +101,7 @@ def check_index(
         suspects = _not_located(storage, again, suspects, lambda done, of: None)
         without_row = _still_entries(storage, again, without_row)
         without_row = judged(again.snapshot, without_row).gone
-        faults = [*_row_faults(storage, again, suspects), *_entry_faults(without_row)]
+        faults = [*_row_faults(storage, again, suspects), *entry_faults(without_row.slice(0, _FAULTS_MAX))]
     else:
         faults = []
     meter.add(sample.read)
@@ -179,12 +179,4 @@ def _row_faults(storage: Storage, moment: Moment, rows: pa.Table) -> Iterable[In
     said: dict[str, list[GroupId]] = {}
     for row in _located(storage, moment, rows, lambda done, of: None).to_pylist():
         said.setdefault(row[RECORD_KEY], []).append((row[PARTITION_PATH], row[FILE_ID]))
-    for row in rows.to_pylist():
-        elsewhere = tuple(sorted(said.get(row[RECORD_KEY], ())))
-        kind = FaultKind.ELSEWHERE if elsewhere else FaultKind.MISSING
-        yield IndexFault(kind, row[RECORD_KEY], row[PARTITION_PATH], row[FILE_ID], elsewhere)
-
-
-def _entry_faults(entries: pa.Table) -> Iterable[IndexFault]:
-    for row in entries.slice(0, _FAULTS_MAX).to_pylist():
-        yield IndexFault(FaultKind.NO_ROW, row[RECORD_KEY], row[PARTITION_PATH], row[FILE_ID])
+    yield from row_faults(rows, said)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from lakeward.format.parquet.read_meter import ReadMeter
+from lakeward.index.placed_keys import IndexFault
 from lakeward.services.indexing.judge.confidence import sample_size
-from lakeward.table.file_system_view import GroupId
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,38 +30,6 @@ class CheckSize:
     @property
     def number(self) -> int:
         return sys.maxsize // 4 if self.everything else sample_size(self.error_rate, self.confidence)
-
-
-class FaultKind(StrEnum):
-    MISSING = "missing"
-    """The index does not find a row: writers insert it again."""
-    ELSEWHERE = "elsewhere"
-    """The index says that a row is where it is not."""
-    NO_ROW = "no-row"
-    """The index says that there is a row, and there is none."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class IndexFault:
-    kind: FaultKind
-    key: str
-    partition_path: str
-    """The partition of the row, or the one that the index says."""
-    file_id: str
-    said: tuple[GroupId, ...] = ()
-    """What the index says instead."""
-
-    @property
-    def what(self) -> str:
-        where = f"{self.partition_path or '(no partition)'}, {self.file_id}"
-        match self.kind:
-            case FaultKind.MISSING:
-                return f"its row is in {where}, and the index does not find it: writers insert it again"
-            case FaultKind.ELSEWHERE:
-                said = "; ".join(f"{path or '(no partition)'}, {file_id}" for path, file_id in self.said)
-                return f"its row is in {where}, the index says {said}"
-            case FaultKind.NO_ROW:
-                return f"the index says that it is in {where}, and there is no such row"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 from lakeward.base.clock import Clock
 from lakeward.index.index import Index, record_locations
 from lakeward.index.location import FILE_ID, PARTITION_PATH, RECORD_KEY
+from lakeward.index.placed_keys import PLACED_KEYS, judge_by_rows, place_keys
 from lakeward.services.indexing.judge.cost import IndexCost
-from lakeward.services.indexing.judge.placed_keys import PLACED_KEYS, judge_by_rows
 from lakeward.services.indexing.judge.row_sample import sample_rows
 from lakeward.storage.metered import MeteredStorage
 from lakeward.storage.storage import Storage
@@ -223,10 +223,11 @@ def _rows_of(
 ) -> tuple[dict[str, frozenset[GroupId]], tuple[str, ...]]:
     """Which of the places that were said of a key have a row of it, and what is not known. A key of which a place
     cannot be known is left out."""
-    placed = [
-        dict(zip(PLACED_KEYS.names, (key, *group), strict=True)) for key, groups in said.items() for group in groups
-    ]
-    truth = judge_by_rows(storage, snapshot, pa.Table.from_pylist(placed, PLACED_KEYS))
+    placed: dict[GroupId, list[str]] = {}
+    for key, groups in said.items():
+        for group in groups:
+            placed.setdefault(group, []).append(key)
+    truth = judge_by_rows(storage, snapshot, place_keys(placed))
     unknown = set(truth.unknown.column(RECORD_KEY).to_pylist())
     found: dict[str, set[GroupId]] = {key: set() for key in said.keys() - unknown}
     for row in truth.there.to_pylist():

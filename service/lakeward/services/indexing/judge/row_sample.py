@@ -24,9 +24,9 @@ from lakeward.base.paths import join
 from lakeward.format.parquet.base_file import count_rows
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.read_meter import ReadMeter
+from lakeward.index.placed_keys import PLACED_KEYS
 from lakeward.read.newest_slice import newest_slice, table_reading
 from lakeward.read.slice_keys import base_keys, slice_keys
-from lakeward.services.indexing.judge.placed_keys import PLACED_KEYS
 from lakeward.storage.storage import Storage
 from lakeward.table.file_group import BaseFile, FileSlice
 from lakeward.table.file_system_view import GroupId

@@ -28,10 +28,10 @@ from lakeward.index.key_changes.group_changes import CommitChanges, TableFiles, 
 from lakeward.index.key_changes.key_reader import KeyReader
 from lakeward.index.key_changes.table_commits import commits_behind
 from lakeward.index.location import RECORD_KEY
+from lakeward.index.placed_keys import PLACED_KEYS, judge_by_rows
 from lakeward.index.tee import ComparedCommit, Tee
 from lakeward.protocol.index.choices import publish_compared
 from lakeward.services.indexing.judge.comparison import Asked, ComparedIndex, Comparison, Difference, compare_indexes
-from lakeward.services.indexing.judge.placed_keys import PLACED_KEYS, judge_by_rows
 from lakeward.services.indexing.judge.row_sample import sample_rows
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot

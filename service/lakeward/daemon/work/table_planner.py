@@ -61,7 +61,7 @@ class Dispatchers(Protocol):
         """One of this machine, whichever plans run elsewhere."""
 
 
-class TablePlanning:
+class TablePlanner:
     def __init__(
         self,
         *,

@@ -1,11 +1,12 @@
-"""Record keys with the file group that each is said to be in, and what the rows say of that.
+"""Record keys with the file group that each is said to be in, what rows say of that, and what is wrong with an index.
 
     there      the file group has a row of the key
     gone       it has none
     unknown    nothing can be known: the group is gone or its slices cannot be told apart, or this release does not
                merge them; a note says the last
 
-Every judge of an index asks here: rows that an index misses, entries without a row, and answers that differ.
+Every judge of an index asks here: rows that an index misses, entries without a row, and answers that differ, be it
+Lakeward's or Hudi's (`lakeward verify`). What is wrong with the answers of one index is an `IndexFault`.
 
 Touches: reads the table's newest slices.
 Keeps:   what cannot be known is neither there nor gone.
@@ -13,8 +14,9 @@ Keeps:   what cannot be known is neither there nor gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 import pyarrow as pa
@@ -39,6 +41,62 @@ class RowTruth:
     gone: pa.Table
     unknown: pa.Table
     notes: tuple[str, ...] = ()
+
+
+class FaultKind(StrEnum):
+    MISSING = "missing"
+    """The index does not find a row: writers insert it again."""
+    ELSEWHERE = "elsewhere"
+    """The index says that a row is where it is not."""
+    NO_ROW = "no-row"
+    """The index says that there is a row, and there is none."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class IndexFault:
+    kind: FaultKind
+    key: str
+    partition_path: str
+    """The partition of the row, or the one that the index says."""
+    file_id: str
+    said: tuple[GroupId, ...] = ()
+    """What the index says instead."""
+
+    @property
+    def what(self) -> str:
+        where = f"{self.partition_path or '(no partition)'}, {self.file_id}"
+        match self.kind:
+            case FaultKind.MISSING:
+                return f"its row is in {where}, and the index does not find it: writers insert it again"
+            case FaultKind.ELSEWHERE:
+                said = "; ".join(f"{path or '(no partition)'}, {file_id}" for path, file_id in self.said)
+                return f"its row is in {where}, the index says {said}"
+            case FaultKind.NO_ROW:
+                return f"the index says that it is in {where}, and there is no such row"
+
+
+def row_faults(rows: pa.Table, said: Mapping[str, Collection[GroupId]]) -> Iterator[IndexFault]:
+    """The faults of an index in rows that it does not locate where they are.
+
+    Args:
+        said: where the index says that each key is.
+    """
+    for row in rows.to_pylist():
+        elsewhere = tuple(sorted(said.get(row[RECORD_KEY], ())))
+        kind = FaultKind.ELSEWHERE if elsewhere else FaultKind.MISSING
+        yield IndexFault(kind, row[RECORD_KEY], row[PARTITION_PATH], row[FILE_ID], elsewhere)
+
+
+def entry_faults(entries: pa.Table) -> Iterator[IndexFault]:
+    """The faults of an index in entries without a row."""
+    for row in entries.to_pylist():
+        yield IndexFault(FaultKind.NO_ROW, row[RECORD_KEY], row[PARTITION_PATH], row[FILE_ID])
+
+
+def place_keys(placed: Mapping[GroupId, Collection[str]]) -> pa.Table:
+    """Keys by the file group that they are said to be in, in `PLACED_KEYS`."""
+    rows = [(key, *group) for group, keys in placed.items() for key in keys]
+    return pa.Table.from_pylist([dict(zip(PLACED_KEYS.names, row, strict=True)) for row in rows], PLACED_KEYS)
 
 
 def judge_by_rows(
