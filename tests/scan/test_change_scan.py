@@ -80,6 +80,7 @@ def test_columns_filter_limit_and_where_to_go_on(base: Path) -> None:
     assert table.changes().end == ends(base)[-1] == table.changes(since=ends(base)[-1]).end
     assert table.changes(since=ends(base)[-1]).to_arrow().num_rows == 0
     assert table.changes(until=ends(base)[1]).end == ends(base)[1]
+    assert table.changes(since="earliest").count() == 6
     assert (table.changes(since="yesterday").count(), table.changes(until="yesterday").count()) == (6, 0)
 
 

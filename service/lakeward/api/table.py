@@ -197,8 +197,8 @@ class Table:
         as it is. Raises `Refused` where the table captures no changes, or some of the window would be missing.
 
         Args:
-            since: commits that completed later: an instant, a date, a datetime, or a text like `2 hours ago`; None for
-                all.
+            since: commits that completed later: an instant, a date, a datetime, or a text like `2 hours ago`; None or
+                `earliest` for all.
             until: commits that completed until then; None for all.
             columns: of the rows before and after; None for all but Hudi's own five.
             where: a filter: `op = 'u' and after.fare > 10`.

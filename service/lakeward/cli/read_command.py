@@ -159,9 +159,7 @@ def read(
             skip_damaged=skip_damaged,
             explain=explain,
         )
-        changed = ChangeQuery(
-            since=None if since == EARLIEST else since, until=until, columns=_names(columns), where=where, limit=limit
-        )
+        changed = ChangeQuery(since=since, until=until, columns=_names(columns), where=where, limit=limit)
         scanned = ChangeScan(opened.storage, opened.snapshot(), changed, SystemClock())
         return _changed(scanned, show, wanted, output, only_counts=count)
     snapshot, commits = _snapshot(opened, as_of), None

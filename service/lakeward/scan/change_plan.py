@@ -17,7 +17,7 @@ Keeps:   1. a commit is in the plan whole: where a file is gone that its changes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakeward.base.errors import Refused
@@ -42,19 +42,6 @@ class ChangeSource:
     """Logs of changes, each with the rows before and after; where there are none, it is found from the slices."""
     before: FileSlice | None = None
     after: FileSlice | None = None
-
-
-def commits_of_window(instants: Iterable[Instant], *, since: str | None, until: str | None) -> tuple[Instant, ...]:
-    """The completed writes with completion times after `since`, up to `until`, in their order."""
-    found = [
-        (comparable_time(each.completion_time or each.time), comparable_time(each.time), each) for each in instants
-    ]
-    return tuple(
-        each
-        for completed, _, each in sorted(found, key=lambda of: of[:2])
-        if (since is None or completed > comparable_time(since))
-        and (until is None or completed <= comparable_time(until))
-    )
 
 
 class ChangePlanner:

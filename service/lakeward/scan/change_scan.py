@@ -40,7 +40,8 @@ from lakeward.read.query.filter import conjuncts
 from lakeward.read.query.predicate import Predicate
 from lakeward.read.query.slice_query import SliceQuery
 from lakeward.read.slice_scan import read_slice
-from lakeward.scan.change_plan import ChangePlanner, ChangeSource, commits_of_window
+from lakeward.scan.change_plan import ChangePlanner, ChangeSource
+from lakeward.scan.commit_window import AFTER_ALL, BEFORE_ALL, EARLIEST, commits_between, completed_at
 from lakeward.scan.filter_text import parse_filter
 from lakeward.scan.moment import When, parse_when
 from lakeward.scan.row_buckets import KEY_HASH, RowBuckets
@@ -64,7 +65,7 @@ class ChangeQuery:
     """All changes that the timeline still knows, if nothing else is said."""
 
     since: When | None = None
-    """Commits that completed later; None for all."""
+    """Commits that completed later; None or `earliest` for all."""
     until: When | None = None
     """Commits that completed until then; None for all."""
     columns: tuple[str, ...] | None = None
@@ -116,7 +117,7 @@ class ChangeScan:
         if since is not None and until is not None and is_before(until, since):
             raise UsageError(f"The window ends at {query.until}, before it begins at {query.since}.")
         self._check_archive(since)
-        commits = commits_of_window(snapshot.timeline.completed_writes, since=since, until=until)
+        commits = sorted(commits_between(snapshot.timeline, since or BEFORE_ALL, until or AFTER_ALL), key=completed_at)
         planner = ChangePlanner(snapshot)
         reader = TimelineReader(self.storage, snapshot.base_path, snapshot.config, snapshot.timeline)
         sources: list[ChangeSource] = []
@@ -130,7 +131,9 @@ class ChangeScan:
         self.end = commits[-1].completion_time if commits else since
 
     def _instant(self, when: When | None) -> str | None:
-        return None if when is None else parse_when(when, self.snapshot.zone, now=self.clock.now()).instant
+        if when is None or (isinstance(when, str) and when.strip().lower() == EARLIEST):
+            return None
+        return parse_when(when, self.snapshot.zone, now=self.clock.now()).instant
 
     def _check_archive(self, since: str | None) -> None:
         """Raises `Refused` where commits of the window may have left the active timeline."""

@@ -48,8 +48,8 @@ from lakeward.table.written_files import WrittenBy
 
 EARLIEST: Final = "earliest"
 """The beginning of a window that has all commits up to its end."""
-_BEFORE_ALL: Final = "0" * 17
-_AFTER_ALL: Final = "9" * 17
+BEFORE_ALL: Final = "0" * 17
+AFTER_ALL: Final = "9" * 17
 
 
 def read_window(
@@ -70,8 +70,8 @@ def read_window(
             remedy="Compare two moments: --as-of with --diff.",
         )
     is_earliest = isinstance(since, str) and since.strip().lower() == EARLIEST
-    begin = _BEFORE_ALL if is_earliest else parse_when(since, snapshot.zone, now=now).instant
-    end = _AFTER_ALL if until is None else parse_when(until, snapshot.zone, now=now).instant
+    begin = BEFORE_ALL if is_earliest else parse_when(since, snapshot.zone, now=now).instant
+    end = AFTER_ALL if until is None else parse_when(until, snapshot.zone, now=now).instant
     if is_before(end, begin):
         raise UsageError(f"The window ends before it begins: {until} is before {since}.", remedy="Exchange the two.")
     newest = format_instant_time(int(now * 1000), snapshot.zone.zone or EASTERNMOST)
