@@ -4,7 +4,8 @@
 
 A table of 15 columns in one bucket: rows of a bulk insert, then upserts, each a log on the same base file. Each side
 reads it in a process of its own, twice: the second time, `warm`, without what a process loads when it first reads; so
-do Hudi's queries in their JVM. The base file alone, as it was before the upserts, is read by DuckDB, too. All sides say
+do Hudi's queries in their JVM, and those of `lakeward.spark.read` on the same session, whose CPU is that of its Python
+workers, too. The base file alone, as it was before the upserts, is read by DuckDB, too. All sides say
 how many rows there are and the sum of a column that the logs changed, and must agree.
 
 Goals: all columns at most a quarter of the CPU of Hudi's warm query; three columns at most 40 % of all, both warm; a
@@ -22,7 +23,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psutil
@@ -33,6 +34,9 @@ from benchmarks.measure import machine, measure, write_report
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.write import write
 from tests.write.writing import new_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 COLUMNS = pa.schema(
     [
@@ -104,35 +108,44 @@ def by_duckdb(table: str, columns: list[str] | None) -> tuple[int, int]:
 
 
 def by_hudi(table: str) -> dict[str, Any]:
-    """Queries of one task each: all columns into nothing, cold and warm, and three; the rows that they had."""
+    """Queries of one task each: all columns into nothing, cold and warm, and three; the rows that they had. Behind them
+    the same by `lakeward.spark.read` on the same session."""
     from pyspark.sql import functions as f
 
+    import lakeward
     from tests.hudi.spark import start_spark
 
     with tempfile.TemporaryDirectory(prefix="read-table-") as scratch:
         spark = start_spark(scratch=Path(scratch), memory="4g", at_full_speed=True)
         frame = spark.read.format("hudi").load(table)
 
-        def everything() -> None:
-            frame.write.format("noop").mode("overwrite").save()
+        def queries(everything: DataFrame, few: DataFrame) -> dict[str, Any]:
+            def run(frame: DataFrame) -> dict[str, float]:
+                return spark_cpu(lambda: frame.write.format("noop").mode("overwrite").save())
 
-        def few() -> None:
-            frame.select(*FEW).write.format("noop").mode("overwrite").save()
+            found: dict[str, Any] = {"cold": run(everything), "warm": run(everything), "few": run(few)}
+            count, total = everything.agg(f.count("id"), f.sum("n0")).collect()[0]
+            return {**found, "rows": count, "total": total}
 
-        found = {"cold": java_cpu(everything), "warm": java_cpu(everything), "few": java_cpu(few)}
-        count, total = frame.agg(f.count("id"), f.sum("n0")).collect()[0]
+        found = queries(frame, frame.select(*FEW))
+        opened = lakeward.Table(table)
+        read = lakeward.spark.read(spark, opened, meta_columns=True)
+        found["lakeward.spark"] = queries(read, lakeward.spark.read(spark, opened, columns=FEW))
         spark.stop()
-    return {**found, "rows": count, "total": total}
+    return found
 
 
-def java_cpu(work: Callable[[], None]) -> dict[str, float]:
-    """What a piece of work took of the JVM that is a child of this process."""
+def spark_cpu(work: Callable[[], None]) -> dict[str, float]:
+    """What a piece of work took of the JVM that is a child of this process, and of the Python workers below it."""
     java = next(each for each in psutil.Process().children(recursive=True) if each.name() == "java")
-    begin, before = time.perf_counter(), java.cpu_times()
+
+    def spent() -> float:
+        times = [each.cpu_times() for each in (java, *java.children(recursive=True))]
+        return float(sum(each.user + each.system + each.children_user + each.children_system for each in times))
+
+    begin, before = time.perf_counter(), spent()
     work()
-    after = java.cpu_times()
-    cpu = after.user + after.system - before.user - before.system
-    return {"wall_seconds": round(time.perf_counter() - begin, 2), "cpu_seconds": round(cpu, 2)}
+    return {"wall_seconds": round(time.perf_counter() - begin, 2), "cpu_seconds": round(spent() - before, 2)}
 
 
 def run_side(side: str, table: str) -> dict[str, Any]:
@@ -168,7 +181,10 @@ def main() -> None:
             for side, of in (*((side, table) for side in SIDES), *((side, table.with_name("base")) for side in BASE)):
                 cost, printed = measure([sys.executable, "-m", "benchmarks.read_table", "--side", side, str(of)])
                 name = side if of == table else f"{side}, base file"
-                found.setdefault(name, []).append({**json.loads(printed.splitlines()[-1]), "process": asdict(cost)})
+                answer = json.loads(printed.splitlines()[-1])
+                if (on_spark := answer.pop("lakeward.spark", None)) is not None:
+                    found.setdefault("lakeward.spark", []).append(on_spark)
+                found.setdefault(name, []).append({**answer, "process": asdict(cost)})
                 print(name, found[name][-1], flush=True)
         answers = [
             {
