@@ -123,11 +123,31 @@ def test_damage_is_named_and_can_be_skipped(base: Path) -> None:
     assert scan.damage is not None and file.name in str(scan.damage)
 
 
+def test_columns_of_the_partition_that_files_lack(tmp_path: Path) -> None:
+    """They have the values of the path, also where a log has them, and filters find them. Rows are those of Hudi's
+    compaction, which leaves null there."""
+    table = lakeward.Table(str(copy_golden("dropped", tmp_path / "t")), timezone="UTC")
+    expected = {row["id"]: row for row in expected_rows("dropped")}
+    found = {row["id"]: row for row in table.scan().to_arrow().to_pylist()}
+    assert found == {
+        key: {name: row[name] for name in ("id", "part", "ts", "v")} | {"part": row["_hoodie_partition_path"]}
+        for key, row in expected.items()
+    }
+    of_one = sorted(key for key, row in found.items() if row["part"] == "p1")
+    assert 0 < len(of_one) < len(found)
+    scan = table.scan(columns=["id"], where="part = 'p1'")
+    assert sorted(scan.to_arrow().column("id").to_pylist()) == of_one and scan.count() == len(of_one)
+    assert table.count(where="part = 'p1' or part = 'p0' and v > 0") >= len(of_one)
+    assert table.count(where="part is null or not part in ('p0', 'p1')") == 0
+
+
 def test_rows_that_are_not_certain_are_refused(tmp_path: Path) -> None:
     """The error names the refusal."""
-    table = lakeward.Table(str(copy_golden("dropped", tmp_path / "t")), timezone="UTC")
+    base = copy_golden("dropped", tmp_path / "t")
+    properties = base / ".hoodie/hoodie.properties"
+    properties.write_text(properties.read_text() + "hoodie.datasource.write.slash.separated.date.partitioning=true\n")
     with pytest.raises(Refused, match="cannot be read: dropped-partition-columns"):
-        table.scan()
+        lakeward.Table(str(base), timezone="UTC").scan()
 
 
 def test_a_table_without_rows(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from lakeward.scan.scan_plan import TableQuery, known_schema
 from lakeward.scan.table_scan import TableScan
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import take_snapshot
+from lakeward.table.table_config import DROPS_PARTITION_COLUMNS
+from tests.golden_tables import copy_golden
 from tests.hudi.table import FILE_NAME_COLUMN, HudiTable, TableShape
 
 if TYPE_CHECKING:
@@ -203,6 +205,42 @@ def as_text(rows: Rows | DataFrame) -> list[str]:
     is_scan = isinstance(rows, Rows)
     found = rows.to_arrow().to_pylist() if is_scan else [row.asDict(recursive=True) for row in rows.collect()]
     return sorted(str({name: like(row[name]) for name in sorted(row) if name != FILE_NAME_COLUMN}) for row in found)
+
+
+@pytest.mark.interop
+@pytest.mark.wide
+@pytest.mark.parametrize("hive_style", [False, True], ids=["plain", "hive-style"])
+def test_columns_of_the_partition_are_those_of_the_path(spark: SparkSession, tmp_path: Path, hive_style: bool) -> None:
+    """Where the table says that files lack them: texts with odd characters, whole numbers, days and nulls, in base
+    files and under logs, and by filters. Keeps of read/path_columns."""
+    shape = TableShape(partition_fields="city,n,day", hive_style=hive_style, url_encode=True)
+    table = HudiTable(spark, tmp_path / "table", shape)
+    for ts, first in ((1, 0), (2, 5)):
+        rows = spark.range(first, 20).selectExpr(
+            "format_string('k%04d', id) AS id",
+            f"CAST({ts} AS BIGINT) AS ts",
+            "element_at(array('lima', 'a b/c', 'München', '50%41', NULL), int(id % 5) + 1) AS city",
+            "IF(id % 4 = 3, NULL, CAST(id % 4 - 1 AS INT)) AS n",
+            "IF(id % 3 = 2, NULL, date_add(date'2026-01-30', int(id % 3))) AS day",
+            f"concat('v{ts}-', id) AS v",
+        )
+        table.write(rows, "upsert")
+    properties = table.path / ".hoodie/hoodie.properties"
+    properties.write_text(f"{properties.read_text()}{DROPS_PARTITION_COLUMNS}=true\n")
+    properties.with_name(".hoodie.properties.crc").unlink(missing_ok=True)
+    assert table.read_by_lakeward() == table.snapshot()
+    opened = lakeward.Table(str(table.path), timezone="UTC")
+    for text in ("city = 'a b/c'", "n > 0 and day is null", "city is null or n = -1", "day = date'2026-01-31'"):
+        answer = sorted(row["id"] for row in table.frame().where(text).select("id").collect())
+        assert sorted(opened.scan(columns=["id"], where=text).to_arrow().column("id").to_pylist()) == answer, text
+
+
+@pytest.mark.interop
+@pytest.mark.wide
+def test_files_that_lack_a_column_of_the_partition(spark: SparkSession, tmp_path: Path) -> None:
+    table = HudiTable(spark, copy_golden("dropped", tmp_path / "table"), TableShape(partition_fields="part"))
+    assert table.read_by_lakeward() == table.snapshot()
+    assert table.read_by_lakeward(read_optimized=True) == table.read_optimized()
 
 
 def check(table: HudiTable, filters: list[str]) -> None:

@@ -15,6 +15,7 @@ from lakeward.format.avro.schema import table_schema
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.read.logs.committed_writes import CommittedWrites, committed_writes
 from lakeward.read.logs.log_scan import NEWEST
+from lakeward.read.path_columns import PathColumns, path_columns
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
 from lakeward.table.file_group import FileSlice
@@ -46,6 +47,8 @@ class TableReading:
     key_fields: tuple[str, ...]
     committed: CommittedWrites | None
     """The writes whose blocks count, where they are merged."""
+    path_columns: PathColumns | None = None
+    """Columns that are not in the files."""
     instant: str = NEWEST
     """Blocks of later instants are left out."""
 
@@ -93,4 +96,5 @@ def table_reading(snapshot: TableSnapshot, *, merges: bool) -> TableReading:
         key_fields=config.made_key_fields,
         committed=committed_writes(snapshot.timeline, config.version) if merges else None,
         instant=snapshot.read_until or NEWEST,
+        path_columns=path_columns(config),
     )

@@ -19,7 +19,7 @@ Keeps:   1. the rows are those of a query by Hudi; of a base file without logs n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -67,17 +67,41 @@ def read_slice(
 
     Raises `BrokenFile`, `Unsupported`, and `TryLater` where its files were deleted since the snapshot.
     """
-    rows_of = partial(slice_rows, storage, reading, slice_, query, memory_bytes=memory_bytes, meter=meter)
     has_given = False
     with _deleted_meanwhile(slice_):
+        rows_of = partial(slice_rows, storage, reading, slice_, memory_bytes=memory_bytes, meter=meter)
         try:
-            for batch in rows_of():
+            for batch in _queried(reading, slice_, query, rows_of):
                 has_given = True
                 yield batch
         except NotSorted:
             if has_given:
                 raise
-            yield from rows_of(by_order=False)
+            yield from _queried(reading, slice_, query, partial(rows_of, by_order=False))
+
+
+def _queried(
+    reading: TableReading,
+    slice_: FileSlice,
+    query: SliceQuery,
+    read: Callable[[SliceQuery], Iterator[pa.RecordBatch]],
+) -> Iterator[pa.RecordBatch]:
+    """The rows with the columns that the files lack; conditions on these wait until they are there."""
+    if reading.path_columns is None or reading.schema is None:
+        yield from read(query)
+        return
+    table = table_schema(reading.schema)
+    values = reading.path_columns.values(table, slice_.partition_path)
+    stored = Predicate(tuple(each for each in query.predicate.conditions if values.keys().isdisjoint(each.columns)))
+    rest = Predicate(tuple(each for each in query.predicate.conditions if values.keys() & {*each.columns}))
+    columns = None if query.columns is None else {*query.columns, *rest.columns}
+    out = query.chosen_schema(table).names
+    for batch in read(replace(query, columns=columns, predicate=stored)):
+        for name in values.keys() & set(batch.schema.names):
+            column = pa.repeat(values[name], batch.num_rows)
+            batch = batch.set_column(batch.schema.get_field_index(name), table.field(name).remove_metadata(), column)
+        if (chosen := rest.chosen(batch)).num_rows:
+            yield chosen.select(out)
 
 
 def stored_rows(storage: Storage, base_path: str, slice_: FileSlice) -> int:

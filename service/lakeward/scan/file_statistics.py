@@ -13,6 +13,7 @@ file that has no record is read. Records are believed only where no release of H
                                          logs, whose values the writer saw itself, yes
     logs of versions below 8             no: they grow after their record was written
     tables with schema on read           no: records are by the names of their day
+    columns that files lack              no: rows have the value of the partition's path
 
 Nor are the records of partitions (`partition_stats`): Hudi writes one over those files that it has statistics of, and
 calls it exact. That of the files says the same, and a file that it does not know is read.
@@ -75,7 +76,10 @@ def by_statistics(
         return plan
     assert snapshot.schema is not None, "a table with a plan has a schema"
     schema = table_schema(snapshot.schema)
-    columns = {name: schema.field(name).type for name in where.columns if schema.field(name).type in _KINDS}
+    config = snapshot.config
+    of_paths = config.partition_fields if config.drops_partition_columns else ()
+    asked = [name for name in where.columns if name not in of_paths]
+    columns = {name: schema.field(name).type for name in asked if schema.field(name).type in _KINDS}
     if not columns:
         return plan
     chosen = _chosen(storage, snapshot, plan.slices, where, columns, clock=clock)

@@ -97,6 +97,7 @@ LSM_TREE_SINCE = "lakeward.lsm_tree.since"
 """The newest time on the timeline when a table of the layout `default` became one of `lsm_tree`: a property of
 Lakeward.
 """
+DROPS_PARTITION_COLUMNS = "hoodie.datasource.write.drop.partition.columns"
 SLASHES_IN_DATES = "hoodie.datasource.write.slash.separated.date.partitioning"
 _EXTRACTOR = "hoodie.table.partition_extractor_class"
 _SLASHES = "org.apache.hudi.hive.SlashEncodedDayPartitionValueExtractor"
@@ -343,6 +344,11 @@ class TableConfig:
     @property
     def url_encode(self) -> bool:
         return self.is_true("hoodie.datasource.write.partitionpath.urlencode")
+
+    @property
+    def drops_partition_columns(self) -> bool:
+        """Files are without the columns of the partition, which its path says."""
+        return self.is_true(DROPS_PARTITION_COLUMNS)
 
     @property
     def has_slashes_in_dates(self) -> bool:

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,7 +28,8 @@ from lakeward.protocol.refusals.eligibility import (
     why_no_work,
 )
 from lakeward.storage.local import LocalStorage
-from lakeward.table.snapshot import take_snapshot
+from lakeward.table.snapshot import TableSnapshot, take_snapshot
+from lakeward.table.table_config import DROPS_PARTITION_COLUMNS, SLASHES_IN_DATES
 from tests.clocks import SettableClock, SkippingClock
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import rollback_plan
@@ -658,6 +659,39 @@ CASES_OF_WRITING: list[tuple[str, str, Change]] = [
 ]
 
 
+CASES_OF_READING: list[tuple[str, str, Mapping[str, str | None], str]] = [
+    (
+        "dropped-partition-columns",
+        DROPS_PARTITION_COLUMNS,
+        {SLASHES_IN_DATES: "true"},
+        "the paths that the table's key generator makes do not have their values as they are.",
+    ),
+    (
+        "dropped-partition-columns",
+        DROPS_PARTITION_COLUMNS,
+        {"hoodie.table.keygenerator.type": "TIMESTAMP", "hoodie.table.keygenerator.class": None},
+        "the paths that the table's key generator makes do not have their values as they are.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("refusal_id", "subject", "changes", "why"), CASES_OF_READING)
+def test_what_is_not_read(
+    table: Path, refusal_id: str, subject: str, changes: Mapping[str, str | None], why: str
+) -> None:
+    """Rows whose columns are not certain; where the columns' values are those of the path nothing is refused."""
+    prop(subject, "true")(table)
+    assert find_refusals(read(table), TableService.READING) == ()
+    for name, value in changes.items():
+        prop(name, value)(table)
+    (refusal,) = [each for each in find_refusals(read(table), TableService.READING) if each.id == refusal_id]
+    assert refusal.subject == subject and refusal.why.endswith(why)
+
+
+def read(table: Path) -> TableSnapshot:
+    return take_snapshot(LocalStorage(), str(table), timezone=None, clock=SkippingClock())
+
+
 @pytest.mark.parametrize(
     ("refusal_id", "subject", "change"), CASES_OF_WRITING, ids=[case[0] for case in CASES_OF_WRITING]
 )
@@ -708,7 +742,7 @@ def test_version_6(tmp_path: Path, id_: str, subject: str, change: Change) -> No
 
 def test_every_refusal_has_a_fixture() -> None:
     """No row is without a case here."""
-    tested = [case[0] for case in (*CASES, *CASES_OF_6, *CASES_OF_WRITING)]
+    tested = [case[0] for case in (*CASES, *CASES_OF_6, *CASES_OF_WRITING, *CASES_OF_READING[:1])]
     tested += ["timezone-disagrees", "timezone-unknown"]
     tested += ["instant-in-future", "instants-out-of-order", "clocks-set-back"]
     ids = [row.id for row in ROWS]

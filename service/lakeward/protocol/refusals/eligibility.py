@@ -24,7 +24,7 @@ from lakeward.base.errors import Refused
 from lakeward.protocol.refusals import findings
 from lakeward.protocol.refusals.findings import Finding, Test
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.table_config import PARTIAL_UPDATE_MODE
+from lakeward.table.table_config import DROPS_PARTITION_COLUMNS, PARTIAL_UPDATE_MODE
 
 
 class TableService(StrEnum):
@@ -331,11 +331,20 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "dropped-partition-columns",
         "partition columns that are not in the files",
-        _WRITING | {TableService.READING},
-        findings.property_is_true("hoodie.datasource.write.drop.partition.columns"),
-        "Rows are stored without the columns of their partition, and this release reads and writes rows with all of "
-        "their columns.",
+        _WRITING,
+        findings.property_is_true(DROPS_PARTITION_COLUMNS),
+        "Rows are stored without the columns of their partition, and this release writes rows with all of their "
+        "columns.",
         _LET_HUDI_WRITE,
+    ),
+    RefusalRow(
+        "dropped-partition-columns",
+        "partition columns that are not in the files, but text, whole numbers and days by simple and complex key "
+        "generators, without captured changes",
+        frozenset({TableService.READING}),
+        findings.unknown_partition_columns,
+        "Rows are stored without the columns of their partition, and {why}.",
+        _LEAVE,
     ),
     RefusalRow(
         "no-record-key",
