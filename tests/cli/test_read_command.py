@@ -240,6 +240,33 @@ def test_commits_of_a_window(base: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert run(["read", str(base), "--as-of", "someday"]) == 2 and "is no moment" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("option", "other"),
+    [
+        (["--count"], ["--output", "rows.csv"]),
+        (["--count"], ["--format", "csv"]),
+        (["--diff", "other"], ["--count"]),
+        (["--diff", "other"], ["--explain"]),
+        (["--diff", "other"], ["--skip-damaged"]),
+        (["--diff", "other"], ["--output", "rows.csv"]),
+        (["--diff", "other"], ["--format", "csv"]),
+        (["--diff", "other"], ["--keys", "k01"]),
+        (["--diff", "other"], ["--keys-from", "keys.txt"]),
+        (["--diff", "other"], ["--changes"]),
+        (["--diff", "other"], ["--since", "20260101"]),
+        (["--changes"], ["--as-of", "20260101"]),
+        (["--changes"], ["--keys", "k01"]),
+        (["--changes"], ["--read-optimized"]),
+    ],
+)
+def test_options_that_exclude_each_other(
+    base: Path, option: list[str], other: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """None is passed over in silence."""
+    assert run(["read", str(base), *option, *other]) == 2
+    assert f"{other[0]} is not for {option[0]}." in capsys.readouterr().err
+
+
 def test_slips(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["read", str(base), "--output", "rows.xlsx"]) == 2
     assert "The format of rows.xlsx is not known by its name." in capsys.readouterr().err

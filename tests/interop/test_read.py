@@ -211,8 +211,8 @@ def as_text(rows: Rows | DataFrame) -> list[str]:
 @pytest.mark.wide
 @pytest.mark.parametrize("hive_style", [False, True], ids=["plain", "hive-style"])
 def test_columns_of_the_partition_are_those_of_the_path(spark: SparkSession, tmp_path: Path, hive_style: bool) -> None:
-    """Where the table says that files lack them: texts with odd characters, whole numbers, days and nulls, in base
-    files and under logs, and by filters. Keeps of read/path_columns."""
+    """Rows of a table that says that files lack them have the path's values: texts with odd characters, whole numbers,
+    days and nulls, in base files and under logs, and by filters. Keeps of read/path_columns."""
     shape = TableShape(partition_fields="city,n,day", hive_style=hive_style, url_encode=True)
     table = HudiTable(spark, tmp_path / "table", shape)
     for ts, first in ((1, 0), (2, 5)):
@@ -230,8 +230,11 @@ def test_columns_of_the_partition_are_those_of_the_path(spark: SparkSession, tmp
     properties.with_name(".hoodie.properties.crc").unlink(missing_ok=True)
     assert table.read_by_lakeward() == table.snapshot()
     opened = lakeward.Table(str(table.path), timezone="UTC")
+    frame = table.frame()
+    # Hudi 1.2.0 fails over a filter on a null partition of this style; Spark answers on the rows that Hudi gave.
+    given = spark.createDataFrame(frame.collect(), frame.schema)
     for text in ("city = 'a b/c'", "n > 0 and day is null", "city is null or n = -1", "day = date'2026-01-31'"):
-        answer = sorted(row["id"] for row in table.frame().where(text).select("id").collect())
+        answer = sorted(row["id"] for row in given.where(text).select("id").collect())
         assert sorted(opened.scan(columns=["id"], where=text).to_arrow().column("id").to_pylist()) == answer, text
 
 

@@ -42,3 +42,9 @@ def test_what_is_not_certain(path: str, why: str) -> None:
     with pytest.raises(Unsupported) as raised:
         PathColumns(("city", "n", "day")).values(SCHEMA, path)
     assert raised.value.why == f"They are not in the files. {why}" and path in raised.value.what
+
+
+def test_types_whose_text_is_not_their_value() -> None:
+    """The path has what Java prints of decimals, floats and times."""
+    with pytest.raises(Unsupported, match=r"The text '1.50' may stand for several values of type double"):
+        PathColumns(("fare",)).values(pa.schema([("fare", pa.float64())]), "1.50")

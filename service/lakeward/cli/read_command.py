@@ -11,12 +11,9 @@ import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import orjson
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import UsageError
@@ -27,7 +24,8 @@ from lakeward.cli.index.group import given_keys
 from lakeward.cli.progress import open_view
 from lakeward.cli.result import Result, Show
 from lakeward.cli.row_output import OutputFormat, format_of, plain, write_rows
-from lakeward.cli.terminal import Column, Rendered, Terminal, new_table
+from lakeward.cli.row_table import render_rows
+from lakeward.cli.terminal import Rendered, Terminal
 from lakeward.scan.change_scan import ChangeQuery, ChangeScan
 from lakeward.scan.commit_window import EARLIEST, check_options, read_window
 from lakeward.scan.filter_text import parse_filter
@@ -127,16 +125,23 @@ def read(
     ] = None,
 ) -> Result:
     """Read the rows of a table, as a query by Hudi finds them. Reads only; takes no lock."""
+    _check_options(
+        count=count,
+        diff=diff,
+        explain=explain,
+        skip_damaged=skip_damaged,
+        output=output,
+        row_format=row_format,
+        keys=keys,
+        keys_from=keys_from,
+        as_of=as_of,
+        read_optimized=read_optimized,
+        meta_columns=meta_columns,
+        changes=changes,
+        since=since,
+        until=until,
+    )
     if diff is not None:
-        _refuse_with_diff(
-            count=count,
-            explain=explain,
-            skip_damaged=skip_damaged,
-            output=output,
-            row_format=row_format,
-            since=since,
-            until=until,
-        )
         compared = DiffQuery(
             columns=_names(columns),
             where=where,
@@ -150,15 +155,6 @@ def read(
         raise UsageError("--diff-as-of is for --diff.", remedy="Add --diff OTHER, or read with --as-of.")
     wanted = _format(row_format, output)
     if changes:
-        _refuse_with_changes(
-            as_of=as_of,
-            keys=keys,
-            keys_from=keys_from,
-            read_optimized=read_optimized,
-            meta_columns=meta_columns,
-            skip_damaged=skip_damaged,
-            explain=explain,
-        )
         changed = ChangeQuery(since=since, until=until, columns=_names(columns), where=where, limit=limit)
         scanned = ChangeScan(opened.storage, opened.snapshot(), changed, SystemClock())
         return _changed(scanned, show, wanted, output, only_counts=count)
@@ -200,25 +196,34 @@ def _names(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(name.strip() for name in text.split(","))
 
 
-def _refuse_with_diff(**given: object) -> None:
-    """Raises `UsageError` for an option that a comparison does not take."""
-    for name, value in given.items():
-        if value:
-            option = {"row_format": "format"}.get(name, name.replace("_", "-"))
-            raise UsageError(
-                f"--{option} is not for --diff.",
-                remedy="Its report is text, or one document with --json; leave it out.",
-            )
+_EXCLUDED: Final = {
+    "--count": (("--output", "--format"), "A count is one number, or one document with --json; leave it out."),
+    "--diff": (
+        (
+            *("--count", "--explain", "--skip-damaged", "--output", "--format", "--keys", "--keys-from"),
+            *("--changes", "--since", "--until"),
+        ),
+        "Its report is text, or one document with --json; leave it out.",
+    ),
+    "--changes": (
+        ("--as-of", "--keys", "--keys-from", "--read-optimized", "--meta-columns", "--skip-damaged", "--explain"),
+        "Choose with --since, --until, --columns and --where: \"op = 'u' and after.id = 'k1'\".",
+    ),
+}
+"""Options that another one does not take, and the remedy."""
 
 
-def _refuse_with_changes(**given: object) -> None:
-    """Raises `UsageError` for an option that a query of changes does not take."""
-    for name, value in given.items():
-        if value:
-            raise UsageError(
-                f"--{name.replace('_', '-')} is not for --changes.",
-                remedy="Choose with --since, --until, --columns and --where: \"op = 'u' and after.id = 'k1'\".",
-            )
+def _check_options(**given: object) -> None:
+    """Raises `UsageError` for an option that would be passed over beside another one."""
+    said = {
+        "--" + {"row_format": "format"}.get(name, name).replace("_", "-")
+        for name, value in given.items()
+        if value is not None and value is not False
+    }
+    for option, (others, remedy) in _EXCLUDED.items():
+        for other in others:
+            if {option, other} <= said:
+                raise UsageError(f"{other} is not for {option}.", remedy=remedy)
 
 
 def _changed(scan: ChangeScan, show: Show, wanted: OutputFormat, output: Path | None, *, only_counts: bool) -> Result:
@@ -250,7 +255,7 @@ def _changed(scan: ChangeScan, show: Show, wanted: OutputFormat, output: Path | 
             "rows_found": total,
             "end": scan.end,
         },
-        render=partial(_render, shown, total, scan.schema.names),
+        render=partial(render_rows, shown, total, scan.schema.names),
         notes=notes,
     )
 
@@ -341,29 +346,10 @@ def _shown(scan: TableScan, *, explain: bool, is_cut: bool) -> Result:
     found = {"columns": scan.schema.names, "rows": [plain(row) for row in rows], "rows_found": total}
     return Rendered(
         document=found | _further(scan),
-        render=partial(_render, rows, total, scan.schema.names),
+        render=partial(render_rows, rows, total, scan.schema.names),
         notes=_notes(scan, explain=explain),
         error=scan.damage,
     )
-
-
-def _render(rows: list[dict[str, Any]], total: int | None, names: list[str], console: Console) -> None:
-    view = new_table(dict.fromkeys(names, Column.ELASTIC))
-    for row in rows:
-        view.add_row(*(Text(_cell(row[name])) for name in names))
-    console.print(view)
-    if total is None:
-        console.print(f"The first {format_count(len(rows), 'row')}; --limit shows more, --count counts all")
-        return
-    more = f", the first {len(rows)} shown; --limit shows more" if len(rows) < total else ""
-    console.print(f"{format_count(total, 'row')}{more}")
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "null"
-    text = plain(value)
-    return text if isinstance(text, str) else orjson.dumps(text, default=plain).decode()
 
 
 def _notes(scan: TableScan, *, explain: bool) -> list[str]:

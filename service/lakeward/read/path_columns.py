@@ -17,7 +17,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
 
 import pyarrow as pa
 
@@ -54,11 +53,6 @@ def path_columns(config: TableConfig) -> PathColumns | None:
     return PathColumns(config.partition_fields) if config.drops_partition_columns else None
 
 
-def has_value(kind: pa.DataType) -> bool:
-    """Whether the value of a column of this type is known from its text in a path."""
-    return bool(pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_date32(kind))
-
-
 def _text(field: str, part: str, partition_path: str) -> str:
     named = part.startswith(f"{field}=")
     if not named and "=" in part:
@@ -69,15 +63,16 @@ def _text(field: str, part: str, partition_path: str) -> str:
 def _value(kind: pa.DataType, text: str, partition_path: str) -> pa.Scalar:
     if text == DEFAULT_PARTITION:
         return pa.scalar(None, kind)
-    value: Any = text
     try:
+        if pa.types.is_string(kind):
+            return pa.scalar(text, kind)
         if pa.types.is_integer(kind):
-            value = int(text)
-        elif pa.types.is_date32(kind):
-            value = date.fromisoformat(text)
-        return pa.scalar(value, kind)
+            return pa.scalar(int(text), kind)
+        if pa.types.is_date32(kind):
+            return pa.scalar(date.fromisoformat(text), kind)
     except (ValueError, OverflowError, pa.ArrowInvalid) as error:
         raise _uncertain(partition_path, f"{text!r} is no value of type {kind}.") from error
+    raise _uncertain(partition_path, f"The text {text!r} may stand for several values of type {kind}.")
 
 
 def _uncertain(partition_path: str, why: str) -> Unsupported:

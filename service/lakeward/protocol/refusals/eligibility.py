@@ -339,8 +339,8 @@ ROWS: tuple[RefusalRow, ...] = (
     ),
     RefusalRow(
         "dropped-partition-columns",
-        "partition columns that are not in the files, but text, whole numbers and days by simple and complex key "
-        "generators, without captured changes",
+        "partition columns that are not in the files, but by simple and complex key generators, without captured "
+        "changes",
         frozenset({TableService.READING}),
         findings.unknown_partition_columns,
         "Rows are stored without the columns of their partition, and {why}.",

@@ -17,7 +17,6 @@ import orjson
 
 from lakeward.base.errors import BrokenFile
 from lakeward.format.avro.column_names import has_columns
-from lakeward.format.avro.schema import table_schema
 from lakeward.format.file_name import is_native_log
 from lakeward.format.metadata.partition import (
     BLOOM_FILTERS,
@@ -35,10 +34,8 @@ from lakeward.format.schema_history import (
 )
 from lakeward.format.supplemental_logging import SUPPLEMENTAL_LOGGING
 from lakeward.merge.rules.merge_rules import OPERATION_FIELD, ORDERING_FIELDS_MAX
-from lakeward.read.path_columns import has_value
 from lakeward.table.found_link import StandsFor
 from lakeward.table.metadata.metadata_table import has_metadata_table
-from lakeward.table.new_keys import KeyGeneratorKind, generator_of
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import (
     BACKUP_FILE,
@@ -222,15 +219,13 @@ def unknown_partition_columns(snapshot: TableSnapshot) -> Iterator[Finding]:
 
 def _why_no_path_has_values(snapshot: TableSnapshot) -> str | None:
     """Why it is not certain that paths have the values of the partition columns; None where it is."""
-    config, schema = snapshot.config, snapshot.schema
-    kind = generator_of(config)
-    if kind not in (KeyGeneratorKind.SIMPLE, KeyGeneratorKind.COMPLEX) or config.has_slashes_in_dates:
+    config = snapshot.config
+    name = config.key_generator.rpartition(".")[2]
+    if (name and name not in _MAKERS_OF_KEYS) or config.has_slashes_in_dates:
         return "the paths that the table's key generator makes do not have their values as they are"
     if config.cdc_enabled:
         return "what changes of such rows have in these columns was not tried"
-    columns = {} if schema is None else {column.name: column.type for column in table_schema(schema)}
-    bad = next((name for name in config.partition_fields if name in columns and not has_value(columns[name])), None)
-    return None if bad is None else f"the path does not have the value of {bad}, of type {columns[bad]}, as it is"
+    return None
 
 
 def _why_no_keys_are_made(snapshot: TableSnapshot) -> str | None:
