@@ -43,8 +43,8 @@ def render_rows(rows: Sequence[dict[str, Any]], total: int | None, names: Sequen
     is_long = console.is_terminal and len(rows) + _LINES_AROUND > console.height
     with console.pager() if is_long else nullcontext():
         console.print(view)
-        for line in _below(len(rows), total, len(names) - len(fitting)):
-            console.print(line, highlight=False)
+        for said in _below(len(rows), total, len(names) - len(fitting)):
+            console.print(said, highlight=False)
 
 
 def cell(value: Any) -> str:
