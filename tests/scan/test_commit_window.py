@@ -1,4 +1,4 @@
-"""Rows of a window of commits, in this process; `tests/interop/test_read.py` compares with Hudi."""
+"""Rows of a window of commits, in this process."""
 
 from __future__ import annotations
 
