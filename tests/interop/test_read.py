@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import combinations, pairwise
 from pathlib import Path
 from random import Random, randrange
 from typing import TYPE_CHECKING
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 WIDE = pytest.mark.wide
+BEFORE_ALL = "000"
+BEGIN, END = "hoodie.datasource.read.begin.instanttime", "hoodie.datasource.read.end.instanttime"
+WINDOW = {"hoodie.datasource.query.type": "incremental"}
+
 COLUMNS = {
     "city": ("'lima'", "'rome'", "'a b/c'", "'München'", "''"),
     "ts": ("5", "10", "25"),
@@ -122,13 +127,85 @@ def test_hudi_answers_the_same(spark: SparkSession, tmp_path: Path) -> None:
     for instant, _ in table.completed_instants():
         expected = as_text(table.frame(**{"as.of.instant": instant}))
         assert as_text(opened.scan(as_of=instant, meta_columns=True)) == expected
+    ends = sorted(completed for _, completed in table.completed_instants())
+    for window in [*pairwise(ends), (ends[0], ends[-1])]:
+        check_window(table, *window, without="city")  # whose values Hudi gives as the encoded path has them
 
 
-def as_text(rows: Rows | DataFrame) -> list[str]:
+def check_window(table: HudiTable, begin: str, end: str, *, without: str = "") -> None:
+    """The incremental query of the window; where Hudi begins before all, Lakeward begins at the earliest."""
+    expected = as_text(table.frame(**WINDOW, **{BEGIN: begin, END: end}), without)
+    scan = lakeward.Table(str(table.path)).scan(since="earliest" if begin == BEFORE_ALL else begin, until=end)
+    assert (as_text(scan, without), scan.end) == (expected, end), f"after {begin}, up to {end}"
+
+
+STAYS = {"hoodie.write.auto.upgrade": "false"}
+COPY_ON_WRITE = {"hoodie.datasource.write.table.type": "COPY_ON_WRITE"}
+LIVES = {
+    "9": {},
+    "9-metadata": {"hoodie.metadata.enable": "true"},
+    "9-copy-on-write": COPY_ON_WRITE,
+    "8": STAYS | {"hoodie.write.table.version": "8"},
+    "8-copy-on-write": STAYS | COPY_ON_WRITE | {"hoodie.write.table.version": "8"},
+    "6": STAYS | {"hoodie.write.table.version": "6"},
+    "6-copy-on-write": STAYS | COPY_ON_WRITE | {"hoodie.write.table.version": "6"},
+}
+
+
+@pytest.mark.interop
+@pytest.mark.slow
+@pytest.mark.wide
+@pytest.mark.parametrize("name", LIVES)
+def test_every_moment_and_every_window(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """Late rows, deletes, a compaction, another one pending, replaced groups, a column that was added: as of each
+    instant, read-optimized too, and of each window. Keeps 2 of scan/past_snapshot, 1 of scan/commit_window."""
+    table = lived(spark, tmp_path / "table", LIVES[name])
+    opened = lakeward.Table(str(table.path))
+    for instant, _ in table.completed_instants():
+        for kind in ("snapshot", "read_optimized"):
+            expected = as_text(table.frame(**{"as.of.instant": instant, "hoodie.datasource.query.type": kind}))
+            scan = opened.scan(as_of=instant, read_optimized=kind != "snapshot", meta_columns=True)
+            assert as_text(scan) == expected, f"{kind} as of {instant}"
+    ends = [BEFORE_ALL, *sorted(completed for _, completed in table.completed_instants())]
+    for begin, end in combinations(ends, 2):
+        if name == "6" and begin == ends[-2]:
+            # Hudi 1.2.0 gives no row: the base of the slice is between a pending compaction and the window.
+            assert lakeward.Table(str(table.path)).scan(since=begin, until=end).count() == 2
+            continue
+        check_window(table, begin, end)
+
+
+def lived(spark: SparkSession, path: Path, options: dict[str, str]) -> HudiTable:
+    def some(first: int, last: int, ts: int, value: str, more: str = "") -> DataFrame:
+        return spark.sql(
+            f"SELECT concat('k', id) AS id, concat('p', id % 2) AS part, {ts}L AS ts, '{value}' AS v{more} "
+            f"FROM range({first}, {last})"
+        )
+
+    table = HudiTable(spark, path, TableShape(partition_fields="part", options=options))
+    merges = COPY_ON_WRITE.items() - options.items()
+    table.write(some(0, 10, 10, "a"), "upsert")
+    table.write(some(0, 4, 20, "b"), "upsert")
+    table.write(some(2, 6, 5, "late"), "upsert")
+    if merges:
+        table.compact()
+    table.write(some(4, 8, 30, "c"), "upsert")
+    table.write(some(5, 6, 40, "x"), "delete")
+    table.write(some(0, 3, 50, "o"), "insert_overwrite")
+    table.write(some(0, 5, 60, "w", ", 1 AS more"), "upsert")
+    if merges:
+        table.schedule_compaction()
+    table.write(some(20, 25, 70, "y", ", 2 AS more"), "insert")
+    table.write(some(21, 23, 80, "z", ", 3 AS more"), "upsert")
+    return table
+
+
+def as_text(rows: Rows | DataFrame, without: str = "") -> list[str]:
     """The rows, but for the name of the file that each is in."""
     is_scan = isinstance(rows, Rows)
     found = rows.to_arrow().to_pylist() if is_scan else [row.asDict(recursive=True) for row in rows.collect()]
-    return sorted(str({name: like(row[name]) for name in sorted(row) if name != FILE_NAME_COLUMN}) for row in found)
+    left_out = {FILE_NAME_COLUMN, without}
+    return sorted(str({name: like(row[name]) for name in sorted(row) if name not in left_out}) for row in found)
 
 
 @pytest.mark.interop

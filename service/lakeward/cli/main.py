@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from types import TracebackType
+from types import ModuleType, TracebackType
 
 from lakeward.base.errors import Cancelled, LakewardError, storage_failure
 from lakeward.base.without_pandas import leave_pandas_out
@@ -45,19 +45,22 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _print_error(error: LakewardError, arguments: Sequence[str]) -> None:
-    from lakeward.cli.error_report import print_error  # a command that is right prints none
+def _error_report() -> ModuleType:
+    from lakeward.cli import error_report  # a command that is right prints none
 
-    print_error(error, arguments)
+    return error_report
+
+
+def _print_error(error: LakewardError, arguments: Sequence[str]) -> None:
+    _error_report().print_error(error, arguments)
 
 
 def _print_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """A bug in Lakeward, as Python itself would print it, but for the secrets."""
     if issubclass(kind, KeyboardInterrupt):  # while the process was ending
         return
-    from lakeward.cli.error_report import known_secrets, print_traceback
-
-    print_traceback(kind, error, trace, known_secrets(sys.argv[1:]))
+    report = _error_report()
+    report.print_traceback(kind, error, trace, report.known_secrets(sys.argv[1:]))
 
 
 def main() -> None:

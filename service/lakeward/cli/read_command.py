@@ -26,6 +26,7 @@ from lakeward.cli.result import Result, Show
 from lakeward.cli.row_output import OutputFormat, format_of, plain, write_rows
 from lakeward.cli.row_table import render_rows
 from lakeward.cli.terminal import Rendered, Terminal
+from lakeward.index.record.record_options import RecordOptions
 from lakeward.scan.change_scan import ChangeQuery, ChangeScan
 from lakeward.scan.commit_window import EARLIEST, check_options, read_window
 from lakeward.scan.filter_text import parse_filter
@@ -34,7 +35,6 @@ from lakeward.scan.record_keys import split_keys
 from lakeward.scan.scan_plan import QueryKind, TableQuery, known_schema
 from lakeward.scan.table_diff import SAMPLES, DiffQuery, DiffSide, diff_tables
 from lakeward.scan.table_scan import TableScan
-from lakeward.services.indexing.settings import record_options_of
 
 if TYPE_CHECKING:
     from lakeward.scan.key_lookup import KeyLookup
@@ -189,7 +189,8 @@ def _lookup(opened: ConfiguredTable, snapshot: TableSnapshot) -> KeyLookup:
     # Imported here: most reads ask no index, and loading them takes longer than a small read.
     from lakeward.scan.key_lookup import KeyLookup
 
-    return KeyLookup(opened.storage, snapshot, clock=SystemClock(), record=record_options_of(opened.table))
+    record = RecordOptions(opened.table.record_index_location)
+    return KeyLookup(opened.storage, snapshot, clock=SystemClock(), record=record)
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:

@@ -394,6 +394,12 @@ class _TableKeys(SettingsSection):
         return found
 
     @property
+    def record_index_location(self) -> str | None:
+        """The folder in which Lakeward's record index of the table is kept; None: below the table's `.hoodie`."""
+        named = (section.record_index_location for section in self.sections().values())
+        return next((location for location in named if location is not None), None)
+
+    @property
     def silent_after(self) -> float | None:
         """Seconds after which a service that is silent counts as dead; None: never. It counts for an attempt of any
         service, and is a key of the one that ends them."""

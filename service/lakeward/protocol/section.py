@@ -158,6 +158,11 @@ class SettingsSection(BaseModel):
         return self.model_copy(update=given)
 
     @property
+    def record_index_location(self) -> str | None:
+        """The folder in which Lakeward's record index of the table is kept, where the section names one."""
+        return None
+
+    @property
     def as_hudi_has_it(self) -> dict[str, str]:
         """What it says that other sections use, by Hudi's keys. Raises `UsageError`."""
         return {}

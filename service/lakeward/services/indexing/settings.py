@@ -33,6 +33,10 @@ class IndexSettings(SettingsSection):
     brought up to date. false: by `lakeward index update` alone, and `lakeward index tee` compares one on trial."""
     record: RecordIndexSettings = RecordIndexSettings()
 
+    @property
+    def record_index_location(self) -> str | None:
+        return self.record.location
+
 
 def record_options_of(table: TableRules) -> RecordOptions:
     """The place of Lakeward's record index of a table."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar
 
 from lakeward.base.errors import LakewardError, TaskFailed
@@ -137,27 +138,31 @@ class TeeCompared:
     """The first of the keys of which the two said different things, each with where its rows are."""
 
 
+def _work() -> ModuleType:
+    """What runs in the process of the task alone: who hands tasks out does not load it."""
+    from lakeward.services.indexing.upkeep import work
+
+    return work
+
+
 def update_index_at(location: str, spec: IndexSpec, task_attempt: int) -> IndexUpdated:
     """Bring the index of the table at `location` up to date. Raises what `update_and_tidy` and `update_filter_cache`
     do."""
-    from lakeward.services.indexing.upkeep.work import update
-
-    return update(location, spec)
+    done: IndexUpdated = _work().update(location, spec)
+    return done
 
 
 def check_index_at(location: str, spec: IndexCheckSpec, task_attempt: int) -> IndexChecked:
     """Compare the index of the table at `location` with its rows, in use or not; both are read twice where something is
     found. Entries of the cache of filters are held against footers and logs, which never change."""
-    from lakeward.services.indexing.upkeep.work import check
-
-    return check(location, spec)
+    done: IndexChecked = _work().check(location, spec)
+    return done
 
 
 def compare_tee_at(location: str, spec: TeeSpec, task_attempt: int) -> TeeCompared:
     """Compare both indexes for the next commits of the table at `location`. Raises what `check_tee` does."""
-    from lakeward.services.indexing.upkeep.work import compare
-
-    return compare(location, spec)
+    done: TeeCompared = _work().compare(location, spec)
+    return done
 
 
 class _Spec(Protocol):
