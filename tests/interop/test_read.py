@@ -182,6 +182,8 @@ def lived(spark: SparkSession, path: Path, options: dict[str, str]) -> HudiTable
             f"FROM range({first}, {last})"
         )
 
+    # Deletes have the columns of before.
+    options = options | {"hoodie.write.set.null.for.missing.columns": "true"}
     table = HudiTable(spark, path, TableShape(partition_fields="part", options=options))
     merges = COPY_ON_WRITE.items() - options.items()
     table.write(some(0, 10, 10, "a"), "upsert")
