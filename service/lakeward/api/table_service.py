@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +27,7 @@ from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.refusals.eligibility import find_refusals, refuse
 from lakeward.protocol.serviced_table import ServicedTable
-from lakeward.services.service import Care, JobOrder, Service, StoredIndexes, TableFacts, Unsampled
+from lakeward.services.service import NO_DATABASE, Care, JobOrder, Service, TableFacts, order_at_once
 from lakeward.services.services import load_services
 from lakeward.storage.storage import Storage
 from lakeward.table.listing_source import listing_source
@@ -54,11 +52,8 @@ def open_service(
             remedy=did_you_mean(name, known) or f"The services are {', '.join(known)}.",
         )
     settings = Settings() if config is None else load_settings(config, os.environ)
-    table = settings.table(settings.name_of(base_path), base_path)
-    changed: dict[str, Any] = {} if config is not None else {"objective": None}  # it is a daemon's promise
-    if timezone is not None:
-        changed["timezone"] = timezone
-    return TableServiceCall(known[name], storage, base_path, table.model_copy(update=changed), scanned)
+    table = settings.table_alone(base_path, timezone=timezone, is_given=config is not None)
+    return TableServiceCall(known[name], storage, base_path, table, scanned)
 
 
 class TableServiceCall:
@@ -90,7 +85,7 @@ class TableServiceCall:
         planned = self._service.preview(serviced, self._care(may_write=False), self._order())
         if planned is not None:
             return planned
-        facts = TableFacts(self._storage, snapshot, SystemClock(), None, _NO_DATABASE)
+        facts = TableFacts(self._storage, snapshot, SystemClock(), None, NO_DATABASE)
         return self._service.demand(facts, self._care(may_write=False)).get(self._service.kind)
 
     def run(self, *, writers_stopped: bool = False, lock: LockOptions | None = None) -> JobReport:
@@ -134,27 +129,9 @@ class TableServiceCall:
         )
 
     def _order(self) -> JobOrder:
-        return JobOrder(
+        return order_at_once(
             self._service.kind,
-            (),
+            self._base_path,
             choose=lambda input_bytes: InProcessDispatcher(),
-            task=lambda task: partial(task, self._base_path),
             scanned=self._scanned,
-            doubt=lambda: None,
-            bytes_of=lambda groups: 0,
-            table_bytes=0,
-            here=InProcessDispatcher,
-            database=_NO_DATABASE,
-            unsampled=Unsampled(),
-            at_once=True,
         )
-
-
-def _no_entries(base_path: str, name: str) -> AbstractContextManager[Any]:
-    raise UsageError(
-        f"The index {name} is in a database, which is not named here.",
-        remedy="Let the daemon keep it, or `lakeward index update` with --index-url.",
-    )
-
-
-_NO_DATABASE = StoredIndexes(lambda base_path: {}, _no_entries)

@@ -123,11 +123,7 @@ def open_table(text: str, config: Path | None, *, timezone: str | None = None) -
     storage, base_path = open_storage(resolve_table(text, settings))
     check_is_table(storage, base_path)
     given = settings or Settings()
-    table = given.table(given.name_of(base_path), base_path)
-    if settings is None:
-        table = table.model_copy(update={"objective": None})  # it is a daemon's promise, and no daemon is known here
-    if timezone is not None:
-        table = table.model_copy(update={"timezone": timezone})
+    table = given.table_alone(base_path, timezone=timezone, is_given=settings is not None)
     return ConfiguredTable(config, storage, base_path, given, table)
 
 

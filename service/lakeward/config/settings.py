@@ -514,6 +514,18 @@ class Settings(SettingsSection):
             table = table.with_given(layer)
         return table
 
+    def table_alone(self, base_path: str, *, timezone: str | None, is_given: bool) -> TableSettings:
+        """The same for who names one table and runs no daemon.
+
+        Args:
+            timezone: the operator's word, which goes before the file's; None: there is none.
+            is_given: there is a file; else no objective is known, which is a daemon's promise.
+        """
+        changed: dict[str, Any] = {} if is_given else {"objective": None}
+        if timezone is not None:
+            changed["timezone"] = timezone
+        return self.table(self.name_of(base_path), base_path).model_copy(update=changed)
+
     def table_sources(self, name: str, path: str) -> Mapping[KeyPath, KeyPath]:
         """For each key that the file gives for that table, where: `("interval",)` to `("tables", 2, "interval")`."""
         sources: dict[KeyPath, KeyPath] = {("locks", key): ("locks", key) for key in self.locks.model_fields_set}

@@ -42,10 +42,11 @@ from lakeward.read.query.slice_query import SliceQuery
 from lakeward.read.slice_scan import read_slice
 from lakeward.scan.change_plan import ChangePlanner, ChangeSource
 from lakeward.scan.commit_window import AFTER_ALL, BEFORE_ALL, EARLIEST, commits_between, completed_at
+from lakeward.scan.comparable_values import plain_array
 from lakeward.scan.filter_text import parse_filter
 from lakeward.scan.moment import When, parse_when
 from lakeward.scan.row_buckets import KEY_HASH, RowBuckets
-from lakeward.scan.row_pairs import Places, Words, left_over, pair_rows
+from lakeward.scan.row_pairs import Places, Words, left_over, pair_among, pair_rows
 from lakeward.scan.scan_plan import known_schema, refuse_merging
 from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice, LogFile
@@ -205,9 +206,7 @@ class ChangeScan:
             stamps = [_words(rows, _STAMP_HASH) for rows in (one, other)]
             same = pair_rows([*keys[0], *stamps[0]], [*keys[1], *stamps[1]])
             left = [left_over(rows.num_rows, paired) for rows, paired in zip((one, other), same, strict=True)]
-            first, second = pair_rows([each[left[0]] for each in keys[0]], [each[left[1]] for each in keys[1]])
-            gone, come = left[0][left_over(len(left[0]), first)], left[1][left_over(len(left[1]), second)]
-            updated = (left[0][first], left[1][second])
+            updated, (gone, come) = pair_among(left, *keys)
             for operation, old, new in (
                 (ChangeOperation.DELETE, gone, None),
                 (ChangeOperation.UPDATE, *updated),
@@ -232,7 +231,7 @@ class ChangeScan:
         keys = RowHashes.of(rows.num_rows, [rows.column(RECORD_KEY_FIELD)])
         stamps = RowHashes.of(rows.num_rows, [rows.column(name) for name in _STAMP])
         own = [pa.array(words) for words in (keys.first, keys.second, stamps.first)]
-        images = [_plain(rows.column(each.name)) for each in self._image]
+        images = [plain_array(rows.column(each.name)) for each in self._image]
         return pa.RecordBatch.from_arrays([*own, *images], schema=self._bucket_schema)
 
     def _batch(
@@ -253,7 +252,7 @@ class ChangeScan:
         if rows is None:
             return pa.nulls(count, self._image)
         return pa.StructArray.from_arrays(
-            [_plain(rows.column(each.name)) for each in self._image], fields=list(self._image)
+            [plain_array(rows.column(each.name)) for each in self._image], fields=list(self._image)
         )
 
 
@@ -302,7 +301,7 @@ def _as_image(rows: pa.StructArray, kind: pa.StructType) -> pa.Array:
     """Rows of a log of changes in the columns that the table has now."""
     names = [each.name for each in rows.type]
     fields = [
-        _plain(rows.field(each.name)).cast(each.type) if each.name in names else pa.nulls(len(rows), each.type)
+        plain_array(rows.field(each.name)).cast(each.type) if each.name in names else pa.nulls(len(rows), each.type)
         for each in kind
     ]
     return pa.StructArray.from_arrays(fields, fields=list(kind), mask=rows.is_null())
@@ -314,9 +313,3 @@ def _taken(rows: pa.Table, places: Places | None) -> pa.Table | None:
 
 def _words(rows: pa.Table, *names: str) -> list[Words]:
     return [rows.column(name).to_numpy() for name in names]
-
-
-def _plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    if isinstance(column, pa.ChunkedArray):
-        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column

@@ -51,3 +51,10 @@ def _offsets(lists: pa.Array) -> pa.Array:
 
 def _nulls(array: pa.Array) -> pa.Array | None:
     return array.is_null() if array.null_count else None
+
+
+def plain_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The values as one array without a dictionary."""
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column

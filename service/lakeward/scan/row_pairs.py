@@ -36,6 +36,15 @@ def pair_rows(before: Sequence[Words], after: Sequence[Words]) -> tuple[Places, 
     return first.astype(np.int64), (second - rows).astype(np.int64)
 
 
+def pair_among(
+    left: Sequence[Places], before: Sequence[Words], after: Sequence[Words]
+) -> tuple[tuple[Places, Places], list[Places]]:
+    """The same among the rows at these places of either side; and of each side what is still left over."""
+    first, second = pair_rows([words[left[0]] for words in before], [words[left[1]] for words in after])
+    still = [left[0][left_over(len(left[0]), first)], left[1][left_over(len(left[1]), second)]]
+    return (left[0][first], left[1][second]), still
+
+
 def repeats(words: Sequence[Words]) -> Places:
     """The places of the rows that have the words of a row before them."""
     return np.flatnonzero(_numbered(words)[-1]).astype(np.int64)

@@ -37,12 +37,12 @@ from lakeward.merge.rows.row_hash import RowHashes
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.read.query.filter import FilterColumn
 from lakeward.read.query.slice_query import PARTITION_FIELD
-from lakeward.scan.comparable_values import comparable
+from lakeward.scan.comparable_values import comparable, plain_array
 from lakeward.scan.filter_text import parse_filter
 from lakeward.scan.row_buckets import KEY_HASH, RowBuckets
-from lakeward.scan.row_pairs import Places, Words, left_over, pair_rows, repeats
+from lakeward.scan.row_pairs import Places, Words, left_over, pair_among, pair_rows, repeats
 from lakeward.scan.scan_plan import QueryKind, TableQuery, known_schema
-from lakeward.scan.table_scan import TableScan, slice_rows
+from lakeward.scan.table_scan import TableScan, planned_rows
 from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice
 from lakeward.table.snapshot import TableSnapshot
@@ -314,7 +314,8 @@ class _SideRows:
             raise damage
         for done, slice_ in enumerate(slices):
             code = codes.number(_plain_partition(self._config, slice_.partition_path))
-            for batch in slice_rows(scan.storage, scan.plan, slice_, memory_bytes=scan.memory_bytes, meter=scan.meter):
+            found = planned_rows(scan.storage, scan.plan, slice_, memory_bytes=scan.memory_bytes, meter=scan.meter)
+            for batch in found:
                 on_step(f"read {rows:,} rows in {done:,} of {len(slices):,} file slices of {self._base_path}")
                 rows += batch.num_rows
                 yield self._bucket_rows(batch, code)
@@ -325,14 +326,10 @@ class _SideRows:
             comparable(FilterColumn(tuple(name.split("."))).values(batch).cast(kind))
             for name, kind in zip(shape.key_fields, shape.key_types, strict=True)
         ]
-        values = [comparable(_plain_array(batch.column(each.name)).cast(each.type)) for each in shape.compared]
+        values = [comparable(plain_array(batch.column(each.name)).cast(each.type)) for each in shape.compared]
         hashes = RowHashes.of(batch.num_rows, keys)
         own = [pa.array(hashes.first), pa.array(hashes.second), pa.array(np.full(batch.num_rows, partition, np.int32))]
         return pa.RecordBatch.from_arrays([*own, *keys, *values], schema=shape.schema)
-
-
-def _plain_array(array: pa.Array) -> pa.Array:
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 def _plain_partition(config: TableConfig, path: str) -> str:
@@ -385,7 +382,7 @@ class _DiffCounter:
         equal = pair_rows([*one.placed_key, *one.values], [*other.placed_key, *other.values])
         self._counts["same"] += len(equal[0])
         left = [left_over(len(side.partitions), paired) for side, paired in zip(sides, equal, strict=True)]
-        in_place, left = _paired(left, one.placed_key, other.placed_key)
+        in_place, left = pair_among(left, one.placed_key, other.placed_key)
         moved, left = self._moved(left, one, other)
         self._add_changed(np.concatenate([in_place[0], moved[0]]), np.concatenate([in_place[1], moved[1]]), one, other)
         self._add_single("gone", one, left[0])
@@ -401,7 +398,7 @@ class _DiffCounter:
                 (one, other), left, (one.key[0][left[0]], other.key[0][left[1]]), strict=True
             )
         ]
-        pairs, _ = _paired(lonely, one.key, other.key)
+        pairs, _ = pair_among(lonely, one.key, other.key)
         return pairs, [np.setdiff1d(places, paired) for places, paired in zip(left, pairs, strict=True)]
 
     def _add_changed(self, earlier: Places, later: Places, one: _BucketSide, other: _BucketSide) -> None:
@@ -412,7 +409,7 @@ class _DiffCounter:
         differing = {PARTITION_FIELD: one.partitions[earlier] != other.partitions[later]}
         before, after = one.rows.take(pa.array(earlier)), other.rows.take(pa.array(later))
         for name in self._shape.compared.names:
-            sides = [RowHashes.of(len(earlier), [_array(rows, name)]) for rows in (before, after)]
+            sides = [RowHashes.of(len(earlier), [plain_array(rows.column(name))]) for rows in (before, after)]
             differing[name] = (sides[0].first != sides[1].first) | (sides[0].second != sides[1].second)
         for name, mask in differing.items():
             self._changed_columns[name] += int(np.count_nonzero(mask))
@@ -479,15 +476,8 @@ class _BucketSide:
         self.partitions: npt.NDArray[np.int32] = _words(self.rows, _PARTITION)
         self.key: list[Words] = [_words(self.rows, KEY_HASH), _words(self.rows, _SECOND_KEY_HASH)]
         self.placed_key: list[Words] = [*self.key, self.partitions.astype(np.uint64)]
-        hashes = RowHashes.of(rows.num_rows, [_array(self.rows, name) for name in shape.compared.names])
+        hashes = RowHashes.of(rows.num_rows, [plain_array(self.rows.column(name)) for name in shape.compared.names])
         self.values: list[Words] = [hashes.first, hashes.second]
-
-
-def _paired(left: list[Places], one: list[Words], other: list[Words]) -> tuple[tuple[Places, Places], list[Places]]:
-    """Pairs among rows that are left over, and what is still left over then."""
-    first, second = pair_rows([words[left[0]] for words in one], [words[left[1]] for words in other])
-    still = [left[0][left_over(len(left[0]), first)], left[1][left_over(len(left[1]), second)]]
-    return (left[0][first], left[1][second]), still
 
 
 def _repeated(words: list[Words]) -> int:
@@ -508,8 +498,3 @@ def _counted(codes: npt.NDArray[np.int32]) -> dict[int, int]:
 
 def _words(rows: pa.Table, name: str) -> Any:
     return rows.column(name).to_numpy()
-
-
-def _array(rows: pa.Table, name: str) -> pa.Array:
-    column = rows.column(name)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

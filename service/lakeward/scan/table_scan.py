@@ -123,10 +123,7 @@ class TableScan:
         self._check_damage()
         query = replace(self.plan.slice_query, columns=frozenset({_COUNTED, _COMMIT_TIME}))
         for slice_ in self.plan.slices:
-            for batch in self._batches(slice_, query):
-                keys, instants = (batch.column(name).cast(pa.string()) for name in (_COUNTED, _COMMIT_TIME))
-                where = (pa.repeat(pa.scalar(each, pa.string()), len(keys)) for each in slice_.group_id)
-                yield pa.RecordBatch.from_arrays([keys, *where, instants], schema=KEY_LOCATIONS)
+            yield from key_locations(self._batches(slice_, query), slice_, KEY_LOCATIONS)
 
     def count(self) -> int:
         """How many rows there are. Of base files without logs the footer says it, where there is no filter."""
@@ -207,7 +204,7 @@ class TableScan:
             raise damage
 
 
-def slice_rows(
+def planned_rows(
     storage: Storage, plan: ScanPlan, slice_: FileSlice, *, memory_bytes: int, meter: ReadMeter
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a slice that is planned, where slices are tasks of their own. Raises what `read_slice` does.
@@ -218,6 +215,14 @@ def slice_rows(
     schema = _plain(plan.schema)
     for batch in read_slice(storage, plan.reading, slice_, plan.slice_query, memory_bytes=memory_bytes, meter=meter):
         yield _in_columns(batch, schema)
+
+
+def key_locations(rows: Iterator[pa.RecordBatch], slice_: FileSlice, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The places of the rows of a slice, as `KEY_LOCATIONS` has them, by the names that a schema gives."""
+    for batch in rows:
+        keys, instants = (batch.column(name).cast(pa.string()) for name in (_COUNTED, _COMMIT_TIME))
+        where = (pa.repeat(pa.scalar(each, pa.string()), len(keys)) for each in slice_.group_id)
+        yield pa.RecordBatch.from_arrays([keys, *where, instants], schema=schema)
 
 
 def _in_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

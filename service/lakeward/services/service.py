@@ -20,10 +20,13 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from lakeward.base.clock import Clock
+from lakeward.base.errors import UsageError
 from lakeward.engine.dispatch.dispatcher import Dispatcher
+from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobReport
 from lakeward.protocol.refusals.eligibility import TableService
@@ -156,6 +159,37 @@ class JobOrder:
     unsampled: Unsampled
     at_once: bool = False
     """An operator asks for it: what the daemon waits for is not waited for."""
+
+
+def order_at_once(
+    kind: JobKind, base_path: str, *, choose: Callable[[int], Dispatcher], scanned: Callable[[], TableSnapshot]
+) -> JobOrder:
+    """A job that an operator or a program waits for: no store is asked, and no poll has looked before."""
+    return JobOrder(
+        kind,
+        (),
+        choose=choose,
+        task=lambda task: partial(task, base_path),
+        scanned=scanned,
+        doubt=lambda: None,
+        bytes_of=lambda groups: 0,
+        table_bytes=0,
+        here=InProcessDispatcher,
+        database=NO_DATABASE,
+        unsampled=Unsampled(),
+        at_once=True,
+    )
+
+
+def _no_entries(base_path: str, name: str) -> AbstractContextManager[Any]:
+    raise UsageError(
+        f"The index {name} is in a database, which is not named here.",
+        remedy="Let the daemon keep it, or `lakeward index update` with --index-url.",
+    )
+
+
+NO_DATABASE = StoredIndexes(lambda base_path: {}, _no_entries)
+"""The indexes of who has no store: none is known to be in a database."""
 
 
 @dataclass(frozen=True, slots=True)

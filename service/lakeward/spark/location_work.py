@@ -20,7 +20,7 @@ import pyarrow as pa
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.index.index import HashedIndex
 from lakeward.scan.scan_plan import ScanPlan
-from lakeward.scan.table_scan import slice_rows
+from lakeward.scan.table_scan import key_locations, planned_rows
 from lakeward.storage.storage_of_url import open_storage
 from lakeward.table.file_group import FileSlice
 
@@ -106,8 +106,5 @@ class KeyScan:
     def __call__(self, slices: tuple[FileSlice, ...]) -> Iterator[pa.RecordBatch]:
         storage, _ = open_storage(self.plan.reading.base_path)
         for slice_ in slices:
-            rows = slice_rows(storage, self.plan, slice_, memory_bytes=self.memory_bytes, meter=ReadMeter())
-            for batch in rows:
-                where = (pa.repeat(pa.scalar(each, pa.string()), batch.num_rows) for each in slice_.group_id)
-                keys, instants = batch.column(RECORD_KEY), batch.column(COMMIT_TIME)
-                yield pa.RecordBatch.from_arrays([keys, *where, instants], schema=LOCATED)
+            rows = planned_rows(storage, self.plan, slice_, memory_bytes=self.memory_bytes, meter=ReadMeter())
+            yield from key_locations(rows, slice_, LOCATED)

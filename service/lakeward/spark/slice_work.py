@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.scan.scan_plan import ScanPlan
-from lakeward.scan.table_scan import slice_rows
+from lakeward.scan.table_scan import planned_rows
 from lakeward.spark.row_types import SparkBatches
 from lakeward.storage.storage_of_url import open_storage
 from lakeward.table.file_group import FileSlice
@@ -33,6 +33,6 @@ class SliceWork:
         spark = SparkBatches(self.plan.schema, self.plan.reading.schema)
         for slice_ in slices:
             where = f"File group {slice_.file_id} in partition {slice_.partition_path or '(none)'}"
-            rows = slice_rows(storage, self.plan, slice_, memory_bytes=self.memory_bytes, meter=ReadMeter())
+            rows = planned_rows(storage, self.plan, slice_, memory_bytes=self.memory_bytes, meter=ReadMeter())
             for batch in rows:
                 yield spark.of(batch, where=where)

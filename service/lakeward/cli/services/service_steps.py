@@ -6,9 +6,7 @@ Touches: the table, through the service.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -17,13 +15,12 @@ from lakeward.cli.terminal import Rendered, Terminal
 from lakeward.config.settings import TableSettings
 from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.engine.dispatch.engine_rule import EngineRule
-from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobReport
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.compaction.plan.decision import Reason
 from lakeward.services.compaction.plan.selection import GroupFilter
-from lakeward.services.service import Care, JobOrder, Service, StoredIndexes, Unsampled
+from lakeward.services.service import Care, JobOrder, Service, order_at_once
 from lakeward.services.services import belonging_to, round_views
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
@@ -66,20 +63,7 @@ class ServiceSteps:
         return Care(rules, memory, self.excluded, chosen.selected_partitions, {}, may_write=True)
 
     def _order(self, kind: JobKind) -> JobOrder:
-        return JobOrder(
-            kind,
-            (),
-            choose=self.choose,
-            task=lambda task: partial(task, self.serviced.base_path),
-            scanned=self.scanned,
-            doubt=lambda: None,
-            bytes_of=lambda groups: 0,
-            table_bytes=0,
-            here=InProcessDispatcher,
-            database=_NO_DATABASE,
-            unsampled=Unsampled(),
-            at_once=True,
-        )
+        return order_at_once(kind, self.serviced.base_path, choose=self.choose, scanned=self.scanned)
 
 
 def in_one(parts: Sequence[Result]) -> Result:
@@ -95,10 +79,3 @@ def in_one(parts: Sequence[Result]) -> Result:
         is_nothing=all(part.is_nothing for part in parts),
         error=next((part.error for part in reversed(parts) if part.error is not None), None),
     )
-
-
-def _no_entries(base_path: str, name: str) -> AbstractContextManager[Any]:
-    raise AssertionError("no step of a round opens indexes")
-
-
-_NO_DATABASE = StoredIndexes(lambda base_path: {}, _no_entries)
