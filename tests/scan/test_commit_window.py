@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,11 @@ import pytest
 import lakeward
 from lakeward.api.table import Rows
 from lakeward.base.errors import BrokenFile, Refused, UsageError
+from lakeward.format.timeline.instant import format_instant_time, parse_instant_time
 from lakeward.scan.commit_window import commits_between
 from lakeward.table.new_table import COPY_ON_WRITE
 from tests.synthetic_table import completed, minute, snapshot_of
+from tests.table.timeline.test_archived import put_file, put_manifest
 from tests.write.writing import Row, new_table, write
 
 FIRST: list[Row] = [("k1", 1, "p", "a"), ("k2", 5, "q", "b")]
@@ -120,3 +123,24 @@ def test_windows_that_make_no_sense(base: Path) -> None:
         table.scan(since=first, read_optimized=True)
     with pytest.raises(UsageError, match="not read as of a moment"):
         table.scan(since=first, as_of=second)
+
+
+def test_a_commit_that_took_long_is_not_lost_behind_younger_ones_in_the_history(base: Path) -> None:
+    """It was requested first, so it is in an older file of the history, and completed last. Keeps 2 of
+    scan/commit_window."""
+    first, *_ = ends(base)
+    history = base / ".hoodie" / "timeline" / "history"
+    long, short = (format_instant_time(parse_instant_time(first, UTC) - ms, UTC) for ms in (9000, 8000))
+    took = format_instant_time(parse_instant_time(first, UTC) - 10, UTC)
+    soon = format_instant_time(parse_instant_time(first, UTC) - 7000, UTC)
+    put_manifest(
+        history,
+        1,
+        put_file(history, f"{long}_{long}_0.parquet", [(long, took, "deltacommit")]),
+        put_file(history, f"{short}_{short}_0.parquet", [(short, soon, "deltacommit")]),
+        version=1,
+    )
+    table = lakeward.Table(str(base))
+    with pytest.raises(Refused, match=f"the earliest beginning is {took}"):
+        table.scan(since=soon)
+    assert table.scan(since=took).count() == 2

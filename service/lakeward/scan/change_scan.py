@@ -41,7 +41,7 @@ from lakeward.read.query.predicate import Predicate
 from lakeward.read.query.slice_query import SliceQuery
 from lakeward.read.slice_scan import read_slice
 from lakeward.scan.change_plan import ChangePlanner, ChangeSource
-from lakeward.scan.commit_window import AFTER_ALL, BEFORE_ALL, EARLIEST, commits_between, completed_at
+from lakeward.scan.commit_window import AFTER_ALL, BEFORE_ALL, EARLIEST, commits_between, completed_at, newest_archived
 from lakeward.scan.comparable_values import plain_array
 from lakeward.scan.filter_text import parse_filter
 from lakeward.scan.moment import When, parse_when
@@ -51,7 +51,6 @@ from lakeward.scan.scan_plan import known_schema, refuse_merging
 from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice, LogFile
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.timeline.archived import load_newest_archived
 from lakeward.table.timeline.timeline_reader import TimelineReader
 
 _STAMP = ("_hoodie_commit_time", "_hoodie_commit_seqno")
@@ -138,15 +137,12 @@ class ChangeScan:
 
     def _check_archive(self, since: str | None) -> None:
         """Raises `Refused` where commits of the window may have left the active timeline."""
-        snapshot = self.snapshot
-        found = load_newest_archived(self.storage, snapshot.base_path, snapshot.config, read=(), after=None)
-        if found.problem:
-            raise BrokenFile("The history of the timeline cannot be read.", why=found.problem)
-        if found.time is not None and (since is None or is_before(since, found.time)):
+        newest = newest_archived(self.storage, self.snapshot, since or BEFORE_ALL)
+        if newest is not None:
             raise Refused(
                 f"The changes {'from the beginning' if since is None else f'since {since}'} cannot be read.",
-                why=f"Commits until {found.time} were archived, and their changes would be missing.",
-                remedy=f"Begin later: --since {found.time}.",
+                why=f"Commits until {newest} were archived, and their changes would be missing.",
+                remedy=f"Begin later: --since {newest}.",
             )
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:

@@ -40,7 +40,7 @@ from lakeward.scan.scan_plan import WindowCommits
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import PartitionFiles, build_file_groups
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.timeline.archived import history_folder, load_newest_writes
+from lakeward.table.timeline.archived import history_folder, load_archived_commits
 from lakeward.table.timeline.timeline import WRITE_ACTIONS, Timeline
 from lakeward.table.timeline.timeline_reader import TimelineReader
 from lakeward.table.timeline.timezone import EASTERNMOST
@@ -78,7 +78,7 @@ def read_window(
     latest = timeline.latest_time or newest
     if is_before(max(newest, comparable_time(latest)), begin):
         raise UsageError(f"{since} is yet to come.", why=f"The newest instant is {latest}.", remedy="Begin earlier.")
-    _check_archived(begin, since, _newest_archived(storage, snapshot))
+    _check_archived(begin, since, newest_archived(storage, snapshot, begin))
     commits = commits_between(timeline, begin, end)
     if config.layout == 1:
         _check_pending(commits, timeline)
@@ -152,18 +152,27 @@ def _among(files: PartitionFiles, paths: set[str]) -> PartitionFiles:
     )
 
 
-def _newest_archived(storage: Storage, snapshot: TableSnapshot) -> str | None:
-    """The greatest time of a commit that was archived; None where none was."""
+def newest_archived(storage: Storage, snapshot: TableSnapshot, begin: str) -> str | None:
+    """When the last commit completed that completed after `begin` and was archived; None where none was. Raises
+    `BrokenFile`."""
     config, base_path, timeline = snapshot.config, snapshot.base_path, snapshot.timeline
     if all(entry.name.endswith(".crc") for entry in storage.list(history_folder(base_path, config))):
         return None
     if config.layout == 1:  # the history of version 6 is not read: what is just before the first commit that is left
         start = timeline.first_active_write
         return None if start is None else format_instant_time(parse_instant_time(start, UTC) - 1, UTC)
-    found = load_newest_writes(storage, base_path, config, 1)
-    if found.problem:
-        raise BrokenFile("The history of the table cannot be read.", why=found.problem)
-    return max(map(completed_at, found.writes), default=None)
+    try:
+        return load_archived_commits(
+            storage,
+            base_path,
+            config,
+            lambda time, completed: is_before(begin, completed),
+            actions=WRITE_ACTIONS,
+            number=0,
+            after=begin,
+        ).newest
+    except BrokenFile as error:
+        raise BrokenFile("The history of the table cannot be read.", why=str(error)) from error
 
 
 def _check_archived(begin: str, since: When, newest: str | None) -> None:

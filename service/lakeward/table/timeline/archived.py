@@ -119,6 +119,8 @@ class ArchivedCommits:
     """The first ones, with what they say."""
     count: int = 0
     """All of them."""
+    newest: str | None = None
+    """The greatest completion time of them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +217,8 @@ def _read_commits(
         with storage.open_input(join(folder, file.name)) as source:
             rows = decode_rows(source, path=join(folder, file.name))
             found.update({row.time: row for row in rows if row.time in times and row.action in actions})
-    return ArchivedCommits(tuple(found[time] for time in first), len(times))
+    newest = max((completed for completed, _ in times.values()), default=None)
+    return ArchivedCommits(tuple(found[time] for time in first), len(times), newest)
 
 
 def load_history(storage: Storage, folder: str) -> History:
