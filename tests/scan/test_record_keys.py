@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from lakeward.base.errors import UsageError
-from lakeward.scan.record_keys import spelled_keys, split_keys
+from lakeward.scan.record_keys import key_texts, split_keys
 
 
 @pytest.mark.parametrize(
-    ("given", "fields", "spelled"),
+    ("given", "fields", "texts"),
     [
         ("k1", ("id",), ("k1",)),
         (17, ("id",), ("17",)),
@@ -26,8 +26,8 @@ from lakeward.scan.record_keys import spelled_keys, split_keys
         ((key for key in ("k1", "k2")), (), ("k1", "k2")),
     ],
 )
-def test_keys_are_spelled_as_hudi_spells_them(given: Any, fields: tuple[str, ...], spelled: tuple[str, ...]) -> None:
-    assert spelled_keys(given, fields) == spelled
+def test_keys_are_written_as_hudi_writes_them(given: Any, fields: tuple[str, ...], texts: tuple[str, ...]) -> None:
+    assert key_texts(given, fields) == texts
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_keys_are_spelled_as_hudi_spells_them(given: Any, fields: tuple[str, ...
 def test_what_is_no_key_is_an_error(given: Any, fields: tuple[str, ...], said: str) -> None:
     """Keeps scan/record_keys."""
     with pytest.raises(UsageError) as caught:
-        spelled_keys(given, fields)
+        key_texts(given, fields)
     assert said in str(caught.value)
 
 

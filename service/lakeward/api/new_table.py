@@ -51,7 +51,7 @@ def create_table(
     Args:
         location: path or URL of a folder that is empty or does not exist.
         schema: the columns, as a schema of Arrow's, each of which may be null where it says so, or as Avro JSON.
-        record_key: columns whose values tell rows apart.
+        record_key: columns whose values identify a row.
         partition: columns by whose values rows lie in folders; none: the table is not partitioned.
         ordering: columns by which the row with the greatest value wins, of several with one key.
         merge_mode: which of two rows with one key wins; None: event-time where there is `ordering`, else commit-time.

@@ -32,7 +32,7 @@ from lakeward.scan.commit_window import check_options, read_window
 from lakeward.scan.filter_text import parse_filter
 from lakeward.scan.moment import When
 from lakeward.scan.past_snapshot import read_as_of
-from lakeward.scan.record_keys import spelled_keys
+from lakeward.scan.record_keys import key_texts
 from lakeward.scan.scan_plan import QueryKind, TableQuery, known_schema
 from lakeward.scan.table_diff import SAMPLES, DiffQuery, DiffSide, TableDiff, diff_tables
 from lakeward.scan.table_scan import KEY_LOCATIONS, TableScan
@@ -148,7 +148,7 @@ class Table:
             has_meta_columns=meta_columns or commits is not None,
             limit=limit,
             commits=commits,
-            keys=None if keys is None else spelled_keys(keys, self._snapshot.config.record_key_fields),
+            keys=None if keys is None else key_texts(keys, self._snapshot.config.record_key_fields),
         )
         return Rows(
             TableScan(

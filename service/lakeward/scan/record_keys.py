@@ -22,7 +22,7 @@ _NULL = "__null__"
 _EMPTY = "__empty__"
 
 
-def spelled_keys(given: Any, key_fields: tuple[str, ...]) -> tuple[str, ...]:
+def key_texts(given: Any, key_fields: tuple[str, ...]) -> tuple[str, ...]:
     """The keys, each once, in their order. Raises `UsageError`.
 
     Args:
@@ -88,7 +88,7 @@ def _text(value: Any) -> str | None:
         return str(value)
     raise UsageError(
         f"The value {value!r} of a key field is neither text nor a whole number.",
-        why="How a writer spells others in a key depends on the writer.",
+        why="How others stand in a key depends on the writer.",
         remedy="Write the key as `_hoodie_record_key` has it.",
     )
 
