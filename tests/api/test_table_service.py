@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 
 import lakeward
 from lakeward.base.errors import Refused, UsageError
+from lakeward.format.timeline.instant import format_instant_time, parse_instant_time
 from lakeward.protocol.job_report import JobResult
 from lakeward.services.services import load_services
 
@@ -78,3 +80,14 @@ def test_slips(table: lakeward.Table) -> None:
 def files(table: lakeward.Table) -> dict[str, bytes]:
     base = Path(table.base_path)
     return {str(file.relative_to(base)): file.read_bytes() for file in sorted(base.rglob("*")) if file.is_file()}
+
+
+def test_what_the_daemon_waits_for_is_not_waited_for(table: lakeward.Table) -> None:
+    """A write that was pending a moment ago is rolled back by who says that no writer is at work."""
+    timeline = Path(table.base_path) / ".hoodie" / "timeline"
+    newest = max(file.name[:17] for file in timeline.glob("*.deltacommit"))
+    begun = format_instant_time(parse_instant_time(newest, UTC) + 1000, UTC)
+    for state in ("requested", "inflight"):
+        (timeline / f"{begun}.deltacommit.{state}").touch()
+    table.service("rollback").run(writers_stopped=True)
+    assert not list(timeline.glob(f"{begun}.*"))

@@ -13,6 +13,7 @@ from lakeward.base.errors import BrokenFile, Refused, UsageError
 from lakeward.format.timeline.instant import format_instant_time, parse_instant_time
 from lakeward.scan.commit_window import commits_between
 from lakeward.table.new_table import COPY_ON_WRITE
+from tests.golden_tables import copy_golden
 from tests.synthetic_table import completed, minute, snapshot_of
 from tests.table.timeline.test_archived import put_file, put_manifest
 from tests.write.writing import Row, new_table, write
@@ -144,3 +145,16 @@ def test_a_commit_that_took_long_is_not_lost_behind_younger_ones_in_the_history(
     with pytest.raises(Refused, match=f"the earliest beginning is {took}"):
         table.scan(since=soon)
     assert table.scan(since=took).count() == 2
+
+
+def test_a_window_of_version_6_behind_a_pending_write_is_refused(tmp_path: Path) -> None:
+    """Its rows would come before what was read, and who goes on from the end would never see them. Keeps 2 of
+    scan/commit_window."""
+    table = copy_golden("v6", tmp_path / "t")
+    (table / ".hoodie" / "20261121043714000.deltacommit.requested").touch()
+    (table / ".hoodie" / "20261121043714000.deltacommit.inflight").touch()
+    opened = lakeward.Table(str(table), timezone="UTC")
+    with pytest.raises(Refused, match="Commits after 20261121043714000 cannot be read incrementally yet") as caught:
+        opened.scan(since="earliest")
+    assert caught.value.remedy == "Read until 20261121043713105, or wait."
+    assert opened.scan(since="earliest", until="20261121043713105").end == "20261121043713105"

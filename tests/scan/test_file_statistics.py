@@ -24,6 +24,7 @@ from lakeward.scan.file_statistics import by_statistics, file_range
 from lakeward.scan.scan_plan import plan_scan
 from lakeward.table.metadata.metadata_reader import MetadataReader
 from lakeward.table.snapshot import SchemaHistory
+from lakeward.table.table_config import TableConfig
 from tests.write.writing import new_table, rows_of, write
 
 COLUMNS = pa.schema(
@@ -155,6 +156,8 @@ def test_the_range_of_a_slice_is_that_of_base_and_logs(merged: Path, where: str,
 
 def test_logs_that_grow_are_read(merged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Below version 8 a log may have more blocks by now than its record is of."""
+    before, since = (TableConfig({"hoodie.table.version": version}).layout for version in ("6", "8"))
+    assert before < file_statistics._COMMIT_LAYOUT <= since
     monkeypatch.setattr(file_statistics, "_COMMIT_LAYOUT", 3)
     assert passed_over(merged, "n = 8") == 0
 

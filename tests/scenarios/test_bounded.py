@@ -33,18 +33,25 @@ COMMITS = 48
 EVERY = 60 * MINUTE
 
 
+def serviced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, properties: bytes | None = None
+) -> tuple[ByDefault, SizedTable, Random]:
+    """A daemon on a table, and the chance by which it is written to."""
+    seed = os.environ.get("LAKEWARD_SEED") or secrets.token_hex(4)
+    print(f"LAKEWARD_SEED={seed}")
+    monkeypatch.setattr(job, "check_slice_at", lambda *given: CheckedSlice(0, 0, ()))
+    (tmp_path / "tables/orders").mkdir(parents=True)
+    daemon = ByDefault(tmp_path / "tables", tmp_path / "state")
+    table = SizedTable(tmp_path / "tables/orders", daemon.clock.now(), properties)
+    daemon.run_operation = table.merge
+    return daemon, table, Random(seed)
+
+
 @pytest.mark.slow
 def test_slices_and_bytes_stay_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file group never has more slices than the last ten commits, and the five by which the daemon comes
     after writers that clean, can need: one each and the one before. The bytes follow, and the newest slices stay."""
-    seed = os.environ.get("LAKEWARD_SEED") or secrets.token_hex(4)
-    print(f"LAKEWARD_SEED={seed}")
-    chance = Random(seed)
-    monkeypatch.setattr(job, "check_slice_at", lambda *given: CheckedSlice(0, 0, ()))
-    (tmp_path / "tables/orders").mkdir(parents=True)
-    daemon = ByDefault(tmp_path / "tables", tmp_path / "state")
-    table = SizedTable(tmp_path / "tables/orders", daemon.clock.now())
-    daemon.run_operation = table.merge
+    daemon, table, chance = serviced(tmp_path, monkeypatch)
     bytes_seen: list[int] = []
     slices_seen: list[int] = []
     for number in range(COMMITS):
@@ -77,14 +84,7 @@ def test_logs_stay_few_where_no_log_compaction_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, properties: bytes
 ) -> None:
     """A write every ten minutes would leave 144 logs until the objective of a day."""
-    seed = os.environ.get("LAKEWARD_SEED") or secrets.token_hex(4)
-    print(f"LAKEWARD_SEED={seed}")
-    chance = Random(seed)
-    monkeypatch.setattr(job, "check_slice_at", lambda *given: CheckedSlice(0, 0, ()))
-    (tmp_path / "tables/orders").mkdir(parents=True)
-    daemon = ByDefault(tmp_path / "tables", tmp_path / "state")
-    table = SizedTable(tmp_path / "tables/orders", daemon.clock.now(), properties)
-    daemon.run_operation = table.merge
+    daemon, table, chance = serviced(tmp_path, monkeypatch, properties)
     logs_seen: list[int] = []
     for _ in range(COMMITS):
         table.commit(["hot"], daemon.clock.now(), chance)

@@ -281,6 +281,18 @@ def test_no_log_compaction_is_begun_in_the_layout_lsm_tree_where_a_delete_always
     table.check()
 
 
+def test_no_log_compaction_is_begun_of_logs_from_before_the_layout_lsm_tree(tmp_path: Path) -> None:
+    """Readers fold such logs first, and the output would be ranked behind the base row."""
+    table = NativeTable(tmp_path / "table", by_event_time=False, **LSM_TREE, lakeward__lsm_tree__since="2" + "9" * 16)
+    table.insert("g-0", [Record("a", 10, "base")])
+    table.write({"g-0": [Record("a", 11, "one")]})
+    table.write({"g-0": [Record("a", 12, "two")]})
+    table.plan_log_compaction("g-0")
+    with pytest.raises(Unsupported, match="layout lsm_tree") as caught:
+        compact(table, NOTHING)
+    assert "is from before the table got the layout lsm_tree" in caught.value.why
+
+
 @pytest.mark.parametrize("is_complete", [True, False], ids=["completed", "pending"])
 def test_a_write_that_began_before_a_log_compaction_of_lsm_tree_drops_it(tmp_path: Path, is_complete: bool) -> None:
     """Readers there rank the output behind the write's delete, which always wins, also by event time."""
