@@ -176,12 +176,30 @@ def test_counts_must_agree():
         avro_block(rows, count=1),
         avro_block(rows, count=-1),
         avro_block(rows, count=2**31 - 1),
-        avro_block(rows, tail=b"\x00"),
         avro_block(rows)[:-1],
         avro_block(rows)[:7],
     ):
         with pytest.raises(BrokenFile, match=r"x\.log.*byte 0"):
             read(content)
+
+
+@pytest.mark.parametrize("tail", [b"\x00", b"\x00\x00\x00\x00", b"\x00\x00\x00\x09LKWTAIL..", b"\xff" * 5_000])
+def test_bytes_behind_the_records_are_passed_over(tail: bytes):
+    """Hudi reads the records that the block counts, and nothing behind them; RFC-06 has an index there."""
+    rows = [{"k": "a", "n": 1}, {"k": "b", "n": None}]
+    assert read(avro_block(rows, tail=tail)).to_pylist() == rows
+    assert read(avro_block(rows[:1], tail=tail)).to_pylist() == rows[:1]
+
+
+def test_a_record_behind_the_counted_ones_is_an_error():
+    """Keeps 2 of format/log/data_block: the count is wrong then, also where bytes follow the record, and where it is
+    too large to be decoded."""
+    rows = [{"k": "a", "n": 1}, {"k": "b" * 500, "n": 2}, {"k": "c", "n": 3}]
+    for content in (avro_block(rows, count=1, tail=b"tail"), avro_block(rows[:1], count=0)):
+        with pytest.raises(BrokenFile, match=r"A record follows the [01] that it counts"):
+            read(content)
+    with pytest.raises(BrokenFile, match="A record follows the 1 that it counts"):
+        read(avro_block(rows, count=1), bytes_max=100)
 
 
 def test_text_must_be_utf8():

@@ -291,6 +291,16 @@ def _cut_short(content: bytes) -> None:
         read(struct.pack(">ii", 3, len(content) - 7) + content[8:] + b"\x00")
 
 
+def test_bytes_behind_the_deletes_are_passed_over():
+    """Hudi reads as many bytes as the block's length says; RFC-06 has an index behind them. A window ends before it."""
+    content = encode([(f"k{number}", ("LongWrapper", number)) for number in range(50)])
+    for tail in (b"\x00", b"\x02", b"\xff" * 5_000):
+        assert as_text(joined(windows_of(content + tail, window_bytes=64))) == as_text(read(content))
+    old = struct.pack(">ii", 2, 1) + b"\x00" * 2
+    with pytest.raises(BrokenFile, match="claims 1 bytes of 2"):
+        read(old)
+
+
 @given(
     st.lists(
         st.tuples(

@@ -2,7 +2,8 @@
 
 An Avro data block (type 3) holds int32 block version, int32 record count, then per record int32 length and Avro binary;
 the schema is in the block's header. It is decoded straight into Arrow buffers by `format/avro/decoder.py`, some
-thousand records at a time. So are records of changes (type 6), and those of an HFile data block (type 4), as
+thousand records at a time. Bytes may follow the records that the block counts: Hudi does not read them, and RFC-06 has
+an index there. So are records of changes (type 6), and those of an HFile data block (type 4), as
 `read_hfile_records` finds them. A Parquet data block (type 5) is a whole Parquet file inside of the log file and is
 read in place.
 
@@ -16,7 +17,8 @@ loss). (Hudi: HoodieHFileDataBlock and HFileUtils write, HoodieAvroHFileReaderIm
 
 Touches: the log file it is given, by seeking and reading.
 Keeps:   1. every length is checked against the block before it is used, every value against its type;
-         2. as many rows come out as the block says it has, or an error;
+         2. as many rows come out as the block says it has, or an error; so is a record behind them, for then the count
+            is wrong, and rows would be lost;
          3. of an Avro block no more is held than a window of 4 MiB, or one record that is larger, and its rows;
          4. memory is bounded by one data block of the HFile, which Hudi ends at 1 MiB, and its frames;
          5. as many records come out as the HFile's trailer counts, or an error.
@@ -188,8 +190,27 @@ def _read_avro(
                 raise _broken(block, f"it ends after {done} of {count} records")
             if window_bytes > bytes_max:
                 raise _too_large(program, rest, block, done, needed=window_bytes, bytes_max=bytes_max)
-    if count < 0 or position != block.content_length:
-        raise _broken(block, f"bytes are left over behind its {count} records")
+    if count < 0:
+        raise _broken(block, f"it claims {count} records")
+    _check_no_record_follows(program, file, block, count, position, bytes_max)
+
+
+def _check_no_record_follows(
+    program: AvroProgram, file: BinaryIO, block: LogBlock, count: int, position: int, bytes_max: int
+) -> None:
+    left = block.content_length - position
+    length = _record_bytes(np.frombuffer(read_content_range(file, block, position, min(4, left)), dtype=np.uint8))
+    if not _FRAME_BYTES <= length <= left:
+        return
+    if length <= bytes_max:
+        frame = np.frombuffer(read_content_range(file, block, position, length), dtype=np.uint8)
+        try:
+            decode_records(program, frame, records_max=1, heap_bytes_max=bytes_max)
+        except TooLarge:
+            pass
+        except BadRecord:
+            return
+    raise _broken(block, f"a record follows the {count} that it counts")
 
 
 def _read_hfile(

@@ -3,7 +3,8 @@
 Content, version 3: int32 version, int32 length, then Avro binary of an array of (key: null or string, partition path:
 null or string, ordering value: null or one of twelve wrapper records with one field). The twelfth holds the values of
 several ordering fields: null or an array of null or such records. Hudi 1.2.0 writes a null there for a missing value,
-and fails when it reads it. Versions 1, without ordering values, and 2 are Java objects of Hudi 0.13 and older
+and fails when it reads it. Bytes may follow those that the length counts: Hudi does not read them, and RFC-06 has an
+index there. Versions 1, without ordering values, and 2 are Java objects of Hudi 0.13 and older
 (`kryo_deletes.py`), and are only read.
 
 Touches: the log file it is given, by seeking and reading; writing gives bytes.
@@ -141,7 +142,9 @@ def read_delete_block(
             f"It is a delete block of version {version}, and this release reads versions 1 to {DELETE_BLOCK_VERSION}.",
             "Compact this table once with the Hudi release that wrote it.",
         )
-    if length != block.content_length - _HEAD_BYTES:
+    end = _HEAD_BYTES + length
+    left_over = block.content_length - end
+    if length < 0 or left_over < 0 or (left_over and version < DELETE_BLOCK_VERSION):
         raise _broken(block, f"it claims {length} bytes of {block.content_length - _HEAD_BYTES}")
     if version < DELETE_BLOCK_VERSION:
         if bytes_max is not None and block.content_length * _JAVA_TIMES > bytes_max:
@@ -154,20 +157,20 @@ def read_delete_block(
         yield _java_deletes(read_content(file, block)[_HEAD_BYTES:], version, block)
         return
     known = _Known()
-    for deletes, batch in _windows(file, block, window_bytes, bytes_max):
+    for deletes, batch in _windows(file, block, end, window_bytes, bytes_max):
         yield _deleted_keys(batch, block, known, before=deletes)
 
 
 def _windows(
-    file: BinaryIO, block: LogBlock, window_bytes: int, bytes_max: int | None
+    file: BinaryIO, block: LogBlock, end: int, window_bytes: int, bytes_max: int | None
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The deletes of a block of version 3, each window of it with how many came before. Raises `BrokenFile` behind what
-    can be read."""
+    """The deletes of a block of version 3 up to `end` of its content, each window with how many came before. Raises
+    `BrokenFile` behind what can be read."""
     at, window, left, deletes = _HEAD_BYTES, window_bytes, 0, 0
     while True:
-        content = read_content_range(file, block, at, min(window, block.content_length - at))
+        content = read_content_range(file, block, at, min(window, end - at))
         data = np.frombuffer(content, dtype=np.uint8)
-        beyond = block.content_length - at - len(data)
+        beyond = end - at - len(data)
         used, read = 0, None
         if not left:
             left, used = (int(number) for number in read_run(data, 0, len(data), beyond))

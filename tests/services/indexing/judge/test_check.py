@@ -77,8 +77,8 @@ def test_a_thousandth_that_is_wrong_is_found(large: Path, planted: FaultKind) ->
         assert found.rows.checked == 4603 and found.rows.of == ROWS
         assert {fault.kind for fault in found.faults} <= {planted}
         missed += not found.wrong
-    # File ids are new in each run of the test, so the samples are too. Each of them misses with a chance of 0.53 %: more
-    # than six of a hundred come once in 700,000 runs. A sample of half the size would miss 9 of a hundred.
+    # File ids are new in each run of the test, so the samples are too. Each of them misses with a chance of 0.53 %:
+    # more than six of a hundred come once in 700,000 runs. A sample of half the size would miss 9 of a hundred.
     assert missed <= 6, missed
 
 
