@@ -56,6 +56,17 @@ def test_a_snapshot_of_some_groups_asks_for_their_partitions_only(table: Metadat
     assert listed.partitions == ("p=1",)
 
 
+@pytest.mark.parametrize("source", ListingSource)
+def test_partitions_are_listed_until_their_files_are_enough(table: MetadataFiles, source: ListingSource):
+    """What is known of them is what a snapshot of these partitions has."""
+    written_twice(table)
+    first, both = (snapshot(table, source, files_enough=files) for files in (1, 100))
+
+    assert (first.partitions, first.is_whole) == (both.partitions[:1], False)
+    assert replace(first, is_whole=True) == snapshot(table, source, partitions=first.partitions)
+    assert both == snapshot(table, source) and both.is_whole
+
+
 def test_a_table_without_a_metadata_table_is_listed(table: MetadataFiles):
     """Nothing is asked that is not there, and nothing is read that is left over."""
     written_twice(table)

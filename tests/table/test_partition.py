@@ -209,3 +209,26 @@ def test_partitions_below_another_one_of_these() -> None:
     """Whatever lies in between; that of an unpartitioned table lies above all."""
     assert nested_partitions(["p", "p/x", "pq", "r/s", "p/y/z"]) == ("p/x", "p/y/z")
     assert nested_partitions(["", "a"]) == ("a",)
+
+
+def test_the_first_partitions_where_some_files_suffice(tmp_path: Path) -> None:
+    """Keeps 5: `a` and what is in it come before `a-b`; no folder behind those that are enough is looked into."""
+    make_partitions(tmp_path, "a/x", "a/y", "a-b", "b")
+    for path in ("a/x", "a/y", "a-b", "b"):
+        (tmp_path / path / "one").touch()
+    listed: list[str] = []
+
+    class Seen(LocalStorage):
+        def list(self, folder: str) -> list[FileStatus]:
+            listed.append(folder.removeprefix(str(tmp_path)).lstrip("/"))
+            return super().list(folder)
+
+    found = find_some(tmp_path, 3, Seen())
+    assert [each.path for each in found.partitions] == ["a/x", "a/y"] and not found.is_whole
+    assert "b" not in listed
+    assert find_some(tmp_path, 100, Seen()) == find(tmp_path)
+
+
+def find_some(base: Path, files_enough: int, storage: Storage) -> FoundPartitions:
+    timeline = Timeline((), (), (), ())
+    return find_partitions(storage, str(base), timeline, list_nested=frozenset, files_enough=files_enough)

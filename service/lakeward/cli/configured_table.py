@@ -79,14 +79,15 @@ class ConfiguredTable:
         assert self.table.locks is not None, "Settings.table completes the locks"
         return self.table.locks
 
-    def snapshot(self) -> TableSnapshot:
-        """A scan of the whole table, listed by what its configuration says."""
+    def snapshot(self, *, files_enough: int | None = None) -> TableSnapshot:
+        """A scan of the table, listed as suits its storage; of the whole table where not so many files are enough."""
         return take_snapshot(
             self.storage,
             self.base_path,
             timezone=self.table.timezone,
             clock=SystemClock(),
             listing=listing_source(self.base_path),
+            files_enough=files_enough,
         )
 
 

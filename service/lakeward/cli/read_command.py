@@ -34,7 +34,7 @@ from lakeward.scan.past_snapshot import read_as_of
 from lakeward.scan.record_keys import split_keys
 from lakeward.scan.scan_plan import QueryKind, TableQuery, known_schema
 from lakeward.scan.table_diff import SAMPLES, DiffQuery, DiffSide, diff_tables
-from lakeward.scan.table_scan import TableScan
+from lakeward.scan.table_scan import FIRST_FILES, FIRST_ROWS_MAX, TableScan
 
 if TYPE_CHECKING:
     from lakeward.scan.key_lookup import KeyLookup
@@ -158,7 +158,10 @@ def read(
         changed = ChangeQuery(since=since, until=until, columns=_names(columns), where=where, limit=limit)
         scanned = ChangeScan(opened.storage, opened.snapshot(), changed, SystemClock())
         return _changed(scanned, show, wanted, output, only_counts=count)
-    snapshot, commits = _snapshot(opened, as_of), None
+    shown_rows = SHOWN_ROWS if limit is None and wanted is OutputFormat.TABLE and not count else limit
+    asks_more = count or skip_damaged or any(each is not None for each in (where, keys, keys_from, as_of, since))
+    of_first = not asks_more and shown_rows is not None and shown_rows <= FIRST_ROWS_MAX
+    snapshot, commits = _snapshot(opened, as_of, files_enough=FIRST_FILES if of_first else None), None
     if since is not None:
         check_options(as_of=as_of is not None, read_optimized=read_optimized)
         snapshot, commits = read_window(opened.storage, snapshot, since, until, clock=SystemClock())
@@ -171,10 +174,15 @@ def read(
         has_meta_columns=meta_columns or commits is not None,
         commits=commits,
         keys=_keys(keys, keys_from, snapshot.config.record_key_fields),
-        limit=SHOWN_ROWS if limit is None and wanted is OutputFormat.TABLE and not count else limit,
+        limit=shown_rows,
     )
     scan = TableScan(
-        opened.storage, snapshot, query, skips_damaged=skip_damaged, lookup=partial(_lookup, opened, snapshot)
+        opened.storage,
+        snapshot,
+        query,
+        skips_damaged=skip_damaged,
+        lookup=partial(_lookup, opened, snapshot),
+        whole=opened.snapshot,
     )
     if count:
         return _counted(scan, explain=explain)
@@ -261,8 +269,8 @@ def _changed(scan: ChangeScan, show: Show, wanted: OutputFormat, output: Path | 
     )
 
 
-def _snapshot(opened: ConfiguredTable, as_of: str | None) -> TableSnapshot:
-    snapshot = opened.snapshot()
+def _snapshot(opened: ConfiguredTable, as_of: str | None, *, files_enough: int | None = None) -> TableSnapshot:
+    snapshot = opened.snapshot(files_enough=files_enough)
     return snapshot if as_of is None else read_as_of(opened.storage, snapshot, as_of, clock=SystemClock())
 
 
@@ -378,9 +386,11 @@ def _explained(scan: TableScan) -> list[str]:
     plan, meter = scan.plan, scan.meter
     groups = meter.row_groups + meter.row_groups_skipped
     passed = plan.groups_passed + plan.groups_by_statistics + plan.groups_without_keys
+    by_paths = f"of {plan.partitions:,} read; the paths of the others contradict the filter"
     return [
-        f"partitions: {plan.partitions - plan.partitions_passed:,} of {plan.partitions:,} read; "
-        "the paths of the others contradict the filter",
+        f"partitions: {plan.partitions - plan.partitions_passed:,} {by_paths}"
+        if scan.snapshot.is_whole
+        else f"partitions: {plan.partitions:,} listed, the first of the table, which have the rows that are asked for",
         *(f"keys by {note}" for note in plan.key_notes),
         *([f"file groups without the keys: {plan.groups_without_keys:,} passed over"] if plan.key_notes else ()),
         f"file groups: {len(plan.slices):,} of {len(plan.slices) + passed:,} read, "

@@ -50,15 +50,14 @@ def read_partition_metadata(data: bytes, *, file: str) -> PartitionMetadata:
 
 def _footer_values(data: bytes, file: str) -> Mapping[str, str]:
     # Imported here: a process that only lists tables should not have to hold Arrow in memory.
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from pyarrow import ArrowException, BufferReader, parquet
 
     length = footer_bytes(data[-TAIL_BYTES:], file=file)
     # Encrypted columns make pyarrow end the process, so they are looked for without it.
     if is_encrypted(data[-TAIL_BYTES:], data[-TAIL_BYTES - length : -TAIL_BYTES], file=file):
         raise BrokenFile(f"{file} is encrypted.")
     try:
-        metadata = pq.read_metadata(pa.BufferReader(data)).metadata or {}
+        metadata = parquet.read_metadata(BufferReader(data)).metadata or {}
         return {key.decode(): value.decode() for key, value in metadata.items()}
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except (ArrowException, OSError, UnicodeDecodeError) as error:
         raise BrokenFile(f"{file} is not readable Parquet.", why=str(error)) from error

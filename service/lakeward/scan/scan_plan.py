@@ -28,6 +28,7 @@ from lakeward.read.query.slice_query import SliceQuery
 from lakeward.scan.partition_values import partition_ranges
 from lakeward.scan.query_keys import KeyPlaces
 from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
+from lakeward.table.partition import folder_names
 from lakeward.table.snapshot import TableSnapshot
 
 
@@ -152,7 +153,8 @@ def plan_scan(snapshot: TableSnapshot, query: TableQuery, places: KeyPlaces | No
     damaged: list[FrozenGroup] = []
     partitions_passed = groups_passed = groups_without_keys = 0
     chosen_groups = None if places is None else places.groups
-    for partition, (groups, frozen_groups) in sorted(by_partition.items()):
+    for partition in sorted(by_partition, key=folder_names):
+        groups, frozen_groups = by_partition[partition]
         ranges = partition_ranges(snapshot.config, schema, partition)
         if query.where is not None and not query.where.may_hold(ranges):
             partitions_passed += 1

@@ -9,7 +9,9 @@ Keeps:   1. rows come by partition and file group, and of one query on one snaps
             breaks while it is read ends the rows with an error. With `skips_damaged` the others are read, no slice is
             given out in part, and `damage` says what is missing;
          3. memory is bounded by one slice, and by the keys that are looked for;
-         4. `missing_keys` are the keys that no row has, and are known once all rows were read.
+         4. `missing_keys` are the keys that no row has, and are known once all rows were read;
+         5. where the snapshot has the first partitions alone, rows of these are given out only if they are as many as
+            were asked for; else all are of a snapshot of the whole table.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.base.clock import Clock, SystemClock
-from lakeward.base.errors import BrokenFile, DamagedFiles, LakewardError
+from lakeward.base.errors import BrokenFile, DamagedFiles, LakewardError, TryLater
 from lakeward.base.quantities import format_count
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.parquet.read_meter import ReadMeter
@@ -51,6 +53,10 @@ _COUNTED = "_hoodie_record_key"
 _COMMIT_TIME = "_hoodie_commit_time"
 _SPOOLED_IN_MEMORY = 16 * 1024 * 1024
 _MISSING_SHOWN = 20
+FIRST_ROWS_MAX: Final = 1000
+"""Rows up to which a limited read looks at the first partitions of a table first: they are held in memory."""
+FIRST_FILES: Final = 2048
+"""Files that are listed for it."""
 CHEAP_FILES_MAX = 256
 CHEAP_BYTES_MAX = 64 * 1024 * 1024
 """What rows are counted for where only the first are asked for: a second or two."""
@@ -68,6 +74,8 @@ class TableScan:
     clock: Clock = field(default_factory=SystemClock)
     lookup: Callable[[], KeyLookup] | None = None
     """Opens the table's indexes where the query says something of keys; None: none is asked."""
+    whole: Callable[[], TableSnapshot] | None = None
+    """Takes a snapshot of the whole table, where `snapshot` may be of its first partitions."""
     plan: ScanPlan = field(init=False)
     meter: ReadMeter = field(default_factory=ReadMeter)
     """What was read so far."""
@@ -78,6 +86,9 @@ class TableScan:
 
     def __post_init__(self) -> None:
         """Raises what `plan_scan` does."""
+        self._plan_it()
+
+    def _plan_it(self) -> None:
         plan = plan_scan(self.snapshot, self.query, self._places())
         self.plan = by_statistics(self.storage, self.snapshot, self.query.where, plan, clock=self.clock)
 
@@ -101,7 +112,17 @@ class TableScan:
         return tuple(key for key in dict.fromkeys(self.query.keys) if key not in self._met.keys)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """The rows; `damage` says what is missing. Raises what `read_slice` does, and `DamagedFiles`."""
+        """The rows; `damage` says what is missing. Raises what `read_slice` does, and `DamagedFiles`; `TryLater` where
+        the table got other columns since the scan was made."""
+        if not self.snapshot.is_whole:
+            held = list(self._rows())
+            if sum(batch.num_rows for batch in held) == self.query.limit:
+                yield from held
+                return
+            self._take_whole()
+        yield from self._rows()
+
+    def _rows(self) -> Iterator[pa.RecordBatch]:
         self._check_damage()
         left = self.query.limit
         schema = self.schema
@@ -120,6 +141,7 @@ class TableScan:
 
     def locations(self) -> Iterator[pa.RecordBatch]:
         """The places of the rows, in `KEY_LOCATIONS`: each key once for each file group. Raises what iterating does."""
+        self._take_whole()
         self._check_damage()
         query = replace(self.plan.slice_query, columns=frozenset({_COUNTED, _COMMIT_TIME}))
         for slice_ in self.plan.slices:
@@ -131,12 +153,15 @@ class TableScan:
 
     def count_cheaply(self) -> int | None:
         """The same without the limit; None where many files, or much of them, would be read for it."""
+        if not self.snapshot.is_whole:
+            return None
         slices, is_filtered = self.plan.slices, bool(self.plan.slice_query.predicate.conditions)
         files = sum(1 + len(each.log_files) for each in slices)
         read = sum(_size(each) for each in slices if is_filtered or each.log_files)
         return self._count(None) if files <= CHEAP_FILES_MAX and read <= CHEAP_BYTES_MAX else None
 
     def _count(self, limit: int | None) -> int:
+        self._take_whole()
         self._check_damage()
         counted = replace(self.plan.slice_query, columns=frozenset({_COUNTED}))
         met = self._met = _MetKeys(is_asked=self.query.keys is not None)
@@ -147,6 +172,19 @@ class TableScan:
             rows += self._counted(slice_, counted, met)
         met.is_whole = True
         return rows if limit is None else min(rows, limit)
+
+    def _take_whole(self) -> None:
+        if self.snapshot.is_whole:
+            return
+        assert self.whole is not None, "a part of a table comes with the way to all of it"
+        schema, self.snapshot = self.schema, self.whole()
+        self._plan_it()
+        if self.schema != schema:
+            raise TryLater(
+                f"{self.snapshot.base_path} got other columns while it was read.",
+                why="A commit with another schema completed meanwhile.",
+                remedy="Read it again.",
+            )
 
     def _read(self, slice_: FileSlice) -> Iterator[pa.RecordBatch]:
         query = self.plan.slice_query

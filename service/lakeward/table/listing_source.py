@@ -21,7 +21,7 @@ from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.storage.storage import Storage
 from lakeward.table.metadata.metadata_table import has_metadata_table
-from lakeward.table.partition import FoundPartitions, find_partitions, list_partitions
+from lakeward.table.partition import FoundPartitions, Partition, find_partitions, folder_names, list_partitions
 from lakeward.table.table_config import TableConfig
 from lakeward.table.timeline.timeline import Timeline
 
@@ -49,15 +49,20 @@ def find_table_partitions(
     clock: Clock,
     source: ListingSource = ListingSource.STORAGE,
     only: Iterable[str] | None = None,
+    files_enough: int | None = None,
 ) -> FoundPartitions:
     """The partitions of the table and their files. `timeline` was read before.
 
     Args:
         only: the partitions that matter; those of them that are none are left out.
+        files_enough: as in `find_partitions`, where `only` is None.
     """
+    assert only is None or files_enough is None, "partitions that are named are all listed"
     if source is ListingSource.METADATA and has_metadata_table(config):
         listing = _load_listing(storage, base_path, config, timeline, clock=clock)
         known = listing.partitions()
+        if files_enough is not None:
+            return _first_partitions(listing, known, files_enough)
         return FoundPartitions(listing.list_partitions(known if only is None else set(only).intersection(known)))
     if only is not None:
         return list_partitions(storage, base_path, only)
@@ -67,7 +72,19 @@ def find_table_partitions(
         timeline,
         list_nested=partial(_list_nested, storage, base_path, config, timeline, clock),
         native=config.version.has_native_logs,
+        files_enough=files_enough,
     )
+
+
+def _first_partitions(listing: MetadataListing, paths: Iterable[str], files_enough: int) -> FoundPartitions:
+    """Each look-up is of twice as many partitions as all before, since it opens the metadata table's files again."""
+    left = sorted(paths, key=folder_names)
+    found: list[Partition] = []
+    while left and sum(len(each.files) for each in found) < files_enough:
+        step = len(found) + 1
+        found += listing.list_partitions(left[:step])
+        left = left[step:]
+    return FoundPartitions(tuple(sorted(found, key=lambda each: each.path)), is_whole=not left)
 
 
 def _list_nested(

@@ -16,14 +16,15 @@ Keeps:   1. the path of a partition is the text of its folders below the base pa
          2. no link is followed, and no folder is entered twice by another name (device and inode), so the walk ends
             where the table ends; what was found of such is said once;
          3. a partition whose name is no UTF-8 is left out, and each of its file groups is said to be frozen;
-         4. a table without folders below its partitions costs no more than these listings.
+         4. a table without folders below its partitions costs no more than these listings;
+         5. where some files suffice, partitions are those that come first by the names of their folders.
 See:     docs/decisions/0089-partitions-one-below-another.md
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from lakeward.base.errors import LinkInTable
@@ -72,6 +73,8 @@ class FoundPartitions:
     """File groups in partitions whose names are no text."""
     unlisted: tuple[UnlistedFolder, ...] = ()
     """Unlisted folders in the order of their paths."""
+    is_whole: bool = True
+    """False where the table may have partitions behind these, which were not looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +85,6 @@ class _Folder:
     entries: tuple[FileStatus, ...]
 
 
-@dataclass(slots=True)
-class _Walk:
-    folders: list[_Folder] = field(default_factory=list)
-    links: list[FoundLink] = field(default_factory=list)
-
-
 def find_partitions(
     storage: Storage,
     base_path: str,
@@ -95,6 +92,7 @@ def find_partitions(
     *,
     list_nested: Callable[[], Collection[str]],
     native: bool = False,
+    files_enough: int | None = None,
 ) -> FoundPartitions:
     """All partitions.
 
@@ -102,13 +100,18 @@ def find_partitions(
         timeline: the table's, listed before.
         list_nested: reads the paths that the metadata table lists; none where readers do not use one.
         native: the table's version has native logs; file groups in partitions whose names are no text may be of such.
+        files_enough: how many files suffice; partitions behind those that have them are not looked for. None: all are.
     """
     found: list[Partition] = []
     nameless: list[FrozenGroup] = []
     unlisted: dict[str, Holds] = {}
-    walk = _walk(storage, base_path)
+    links: list[FoundLink] = []
     nested: Collection[str] | None = None
-    for folder in walk.folders:
+    is_whole = True
+    for folder in _walk(storage, base_path, links):
+        if files_enough is not None and found and files_enough <= sum(len(each.files) for each in found):
+            is_whole = False
+            break
         path, entries = folder.path, folder.entries
         if folder.above is None:
             if not is_partition(entries):
@@ -133,21 +136,27 @@ def find_partitions(
     found.sort(key=lambda partition: partition.path)
     return FoundPartitions(
         tuple(found),
-        tuple(sorted(walk.links)),
+        tuple(sorted(links)),
         tuple(nameless),
         tuple(_unlisted_folders(unlisted, {partition.path for partition in found})),
+        is_whole,
     )
 
 
 def count_files(storage: Storage, base_path: str) -> int:
     """How many files there are in folders that say that they are partitions, wherever they lie."""
-    return sum(len(files_of(each.entries)) for each in _walk(storage, base_path).folders if is_partition(each.entries))
+    return sum(len(files_of(each.entries)) for each in _walk(storage, base_path, []) if is_partition(each.entries))
 
 
 def nested_partitions(paths: Iterable[str]) -> tuple[str, ...]:
     """The partitions among these that lie below another one of them."""
     known = set(paths)
     return tuple(path for path in sorted(known) if any(each in known for each in paths_above(path)))
+
+
+def folder_names(path: str) -> list[str]:
+    """What partitions are ordered by where some are listed before others."""
+    return path.split("/")
 
 
 def paths_above(path: str) -> list[str]:
@@ -159,14 +168,18 @@ def paths_above(path: str) -> list[str]:
     return above
 
 
-def _walk(storage: Storage, base_path: str) -> _Walk:
-    walk = _Walk()
+def _walk(storage: Storage, base_path: str, links: list[FoundLink]) -> Iterator[_Folder]:
+    """The table's folders, those above before those below, and else by their names; each is listed when it is due.
+
+    Args:
+        links: what is found of them is added.
+    """
     entered: dict[tuple[int, int], str] = {}
     open_paths: list[tuple[str, str | None]] = [("", None)]
     while open_paths:
         path, above = open_paths.pop()
         entries = tuple(storage.list(join(base_path, path)))
-        walk.folders.append(_Folder(path, above, entries))
+        yield _Folder(path, above, entries)
         if above is not None and _is_table(entries):
             continue
         if above is None and is_partition(entries):
@@ -178,14 +191,13 @@ def _walk(storage: Storage, base_path: str) -> _Walk:
             if entry.is_link:
                 if above is None:
                     stands_for = StandsFor.PARTITION if entry.is_folder else StandsFor.NOTHING
-                    walk.links.append(FoundLink(format_path(below), stands_for))
+                    links.append(FoundLink(format_path(below), stands_for))
             elif entry.is_folder:
                 first = below if entry.identity is None else entered.setdefault(entry.identity, below)
                 if first == below:
                     open_paths.append((below, above))
                 else:
-                    walk.links.append(FoundLink(format_path(below), StandsFor.PARTITION, same_as=format_path(first)))
-    return walk
+                    links.append(FoundLink(format_path(below), StandsFor.PARTITION, same_as=format_path(first)))
 
 
 def _unlisted_folders(unlisted: Mapping[str, Holds], partitions: Collection[str]) -> Iterator[UnlistedFolder]:

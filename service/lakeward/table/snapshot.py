@@ -167,6 +167,8 @@ class TableSnapshot:
     """All data files of the partitions, those too that are in no slice, in no order."""
     unlisted: tuple[UnlistedFolder, ...] = ()
     """Folders below partitions that look like such and are none; found where the storage is listed as a whole."""
+    is_whole: bool = True
+    """False where it has the first partitions alone, since their files were enough."""
     read_until: str | None = None
     """The instant as of which it is read: file groups and schema are those of then, the rest is of now."""
 
@@ -251,6 +253,7 @@ def take_snapshot(
     clock: Clock,
     only: Collection[GroupId] | None = None,
     partitions: Collection[str] | None = None,
+    files_enough: int | None = None,
     cache: SnapshotCache | None = None,
     listing: ListingSource = ListingSource.STORAGE,
     accept_damaged_logs: bool = False,
@@ -263,6 +266,7 @@ def take_snapshot(
             listed, and of other base files nothing is read: what the snapshot says of other groups is not all there is.
         partitions: the partitions that matter to the caller, all groups in them, where `only` names none. Others are
             not listed.
+        files_enough: no more partitions are listed than have so many files; `is_whole` says whether these are all.
         cache: what earlier scans of this table left.
         listing: what shows the partitions and their files. The metadata table knows no files of instants that did not
             complete, so the snapshot has none of these either.
@@ -277,6 +281,7 @@ def take_snapshot(
         clock=clock,
         only=only,
         partitions=partitions,
+        files_enough=files_enough,
         known=known,
         listing=listing,
         accept_damaged_logs=accept_damaged_logs,
@@ -309,6 +314,7 @@ def _scan(
     clock: Clock,
     only: Collection[GroupId] | None,
     partitions: Collection[str] | None,
+    files_enough: int | None,
     known: SnapshotCache,
     listing: ListingSource,
     accept_damaged_logs: bool,
@@ -318,14 +324,18 @@ def _scan(
     reader = TimelineReader(storage, base_path, loaded.config, timeline, plans=known.plans)
     content = reader.read()
     places = partitions if only is None else _places(only)
-    found = find_table_partitions(storage, base_path, loaded.config, timeline, source=listing, clock=clock, only=places)
+    found = find_table_partitions(
+        storage, base_path, loaded.config, timeline, source=listing, clock=clock, only=places, files_enough=files_enough
+    )
     native = loaded.config.version.has_native_logs
     files = known.sort(found.partitions, native=native)
     archived = load_archived_times(storage, base_path, loaded.config, archived_instants(files, timeline))
     damage: Mapping[str, Sequence[DamagedFile]] = {}
     # In layout 1 logs grow, and no commit says how long they are.
     if files and loaded.config.layout >= 2:
-        damage = find_damage(files, reader.written_files(known.written), timeline, native=native)
+        listed = None if found.is_whole else {partition.path for partition in found.partitions}
+        written = reader.written_files(known.written if listed is None else None, partitions=listed)
+        damage = find_damage(files, written, timeline, native=native)
 
     def wanted(bases: Sequence[BaseFile]) -> list[BaseFile]:
         return [base for base in bases if only is None or (parent(base.path), base.file_id) in only]
@@ -347,6 +357,7 @@ def _scan(
         links=found.links,
         nameless=found.nameless,
         unlisted=found.unlisted,
+        is_whole=found.is_whole,
         archived=archived,
         schema_history=load_schema_history(storage, base_path),
         log_compactions_of=reader.log_compactions,
@@ -381,6 +392,7 @@ def assemble_snapshot(
     broken: Sequence[BrokenInstant],
     damage: Mapping[str, Sequence[DamagedFile]],
     accept_damaged_logs: bool = False,
+    is_whole: bool = True,
 ) -> TableSnapshot:
     """What was scanned, as one value: the same whether it was scanned just now or has been watched for days.
 
@@ -444,6 +456,7 @@ def assemble_snapshot(
         savepointed=content.savepointed,
         files=tuple(files),
         unlisted=unlisted,
+        is_whole=is_whole,
     )
 
 

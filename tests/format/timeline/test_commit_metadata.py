@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 
 from lakeward.base.errors import BrokenFile, UntrustedName
 from lakeward.format.avro.container import read_record
+from lakeward.format.timeline import commit_metadata
 from lakeward.format.timeline.commit_metadata import (
     CommitMetadata,
     RuntimeStats,
     WriteStat,
     read_commit_metadata,
+    read_without_stats,
+    read_written_files,
     write_commit_metadata,
     write_replace_metadata,
 )
@@ -89,6 +92,51 @@ def test_hudis_commits_survive_being_read_and_written(path: Path) -> None:
 def test_every_value_survives_being_written(metadata: CommitMetadata) -> None:
     """What is written is read back."""
     assert read_commit_metadata(write_commit_metadata(metadata), file="x", layout=2) == metadata
+
+
+@given(commits)
+def test_kernels_read_the_same(metadata: CommitMetadata) -> None:
+    """Keeps 4: the files of some partitions, too."""
+    check_by_kernels(write_commit_metadata(metadata))
+
+
+@pytest.mark.parametrize("path", [*V9_COMMITS, COMPACTION, CLUSTERING], ids=lambda path: path.name)
+def test_kernels_read_what_hudi_wrote(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else takes the record apart then."""
+    slow = check_by_kernels(path.read_bytes())
+    monkeypatch.setattr(commit_metadata, "_read_fields", None)
+    assert read_by_kernels(path.read_bytes()) == slow
+
+
+def check_by_kernels(data: bytes) -> tuple[object, ...]:
+    slow = read_by_kernels(data, by_kernels=False)
+    assert read_by_kernels(data) == slow
+    whole = read_commit_metadata(data, file="x", layout=2)
+    assert slow[0] == dataclasses.replace(whole, partition_to_write_stats={})
+    return slow
+
+
+def read_by_kernels(data: bytes, *, by_kernels: bool = True) -> tuple[object, ...]:
+    files = read_written_files(data, file="x", layout=2, by_kernels=by_kernels)
+    some = read_written_files(data, file="x", layout=2, by_kernels=by_kernels, partitions=[*files][:1])
+    assert some == dict([*files.items()][:1])
+    return read_without_stats(data, file="x", layout=2, by_kernels=by_kernels), files
+
+
+@pytest.mark.parametrize("cut", [1, 17, 200])
+def test_what_kernels_cannot_read_has_the_same_error(cut: int) -> None:
+    data = COMPACTION.read_bytes()[:-cut]
+    with pytest.raises(BrokenFile) as slow:
+        read_written_files(data, file="x", layout=2)
+    with pytest.raises(BrokenFile) as fast:
+        read_written_files(data, file="x", layout=2, by_kernels=True)
+    assert str(fast.value) == str(slow.value)
+
+
+def test_names_by_kernels_are_refused_too() -> None:
+    out = CommitMetadata({"p": (WriteStat(path="p/../../x", file_size_in_bytes=1),)})
+    with pytest.raises(UntrustedName):
+        read_written_files(write_commit_metadata(out), file="x", layout=2, by_kernels=True)
 
 
 def test_fields_of_a_compaction_have_hudis_meaning() -> None:

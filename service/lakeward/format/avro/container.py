@@ -56,27 +56,36 @@ _BLOCK = {
 
 def read_record(data: bytes, *, file: str) -> dict[str, Any]:
     """The one record of the container `data`; `file` names it in errors. Raises `BrokenFile`."""
-    memory_max = _MEMORY_MIN + _MEMORY_OF_A_BYTE * len(data)
     try:
-        metadata, at = _read_metadata(data)
-        sync, at = _take(data, at, _SYNC_BYTES)
-        if at == len(data):
-            raise ValueError("It holds no record instead of one.")
-        count, at = read_long(data, at)
-        if count != 1:
-            raise ValueError(f"It holds {count} records instead of one.")
-        block, at = read_bytes(data, at)
-        marker, at = _take(data, at, _SYNC_BYTES)
-        if marker != sync:
-            raise ValueError("Its record does not end with the sync marker of its header.")
-        if at != len(data):
-            raise ValueError("It holds more than one record instead of one.")
-        record = _uncompressed(block, metadata.get(b"avro.codec", b"null"), size_max=memory_max)
-        return decode_record(metadata.get(b"avro.schema", b""), record, memory_max=memory_max)
+        schema, record, memory_max = open_container(data)
+        return decode_record(schema, record, memory_max=memory_max)
     except IndexError:
         raise _broken(file, "It is cut short.") from None
     except (ValueError, zlib.error) as error:
         raise _broken(file, f"{str(error).rstrip('.')}.") from error
+
+
+def open_container(data: bytes) -> tuple[bytes, bytes, int]:
+    """(schema, the bytes of the one record, the memory that it may take once it is decoded).
+
+    Raises `ValueError`, `IndexError` where it is cut short, and `zlib.error`.
+    """
+    memory_max = _MEMORY_MIN + _MEMORY_OF_A_BYTE * len(data)
+    metadata, at = _read_metadata(data)
+    sync, at = _take(data, at, _SYNC_BYTES)
+    if at == len(data):
+        raise ValueError("It holds no record instead of one.")
+    count, at = read_long(data, at)
+    if count != 1:
+        raise ValueError(f"It holds {count} records instead of one.")
+    block, at = read_bytes(data, at)
+    marker, at = _take(data, at, _SYNC_BYTES)
+    if marker != sync:
+        raise ValueError("Its record does not end with the sync marker of its header.")
+    if at != len(data):
+        raise ValueError("It holds more than one record instead of one.")
+    record = _uncompressed(block, metadata.get(b"avro.codec", b"null"), size_max=memory_max)
+    return metadata.get(b"avro.schema", b""), record, memory_max
 
 
 def write_record(schema: dict[str, Any], record: Mapping[str, Any]) -> bytes:

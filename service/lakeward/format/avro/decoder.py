@@ -92,10 +92,18 @@ def decode_records(
     return _filled(found, places, size)
 
 
-def decode_unframed(program: AvroProgram, data: npt.NDArray[np.uint8], *, records_max: int) -> Decoded:
-    """Decode at most so many records, one behind the other without lengths: those that `data` holds whole."""
+def decode_unframed(
+    program: AvroProgram, data: npt.NDArray[np.uint8], *, records_max: int, heap_bytes_max: int | None = None
+) -> Decoded:
+    """Decode at most so many records, one behind the other without lengths: those that `data` holds whole.
+
+    Raises `TooLarge` where their columns would take more than `heap_bytes_max`.
+    """
     found, why = _count_until_fault(program, data, records_max, framed=False)
-    return replace(_filled(found, *_place(found.kinds_filled, found.lengths, found.byte_lengths)), why_no_more=why)
+    places, size = _place(found.kinds_filled, found.lengths, found.byte_lengths)
+    if heap_bytes_max is not None and size > heap_bytes_max:
+        raise TooLarge(size)
+    return replace(_filled(found, places, size), why_no_more=why)
 
 
 def _filled(found: FlatRecords | _Counted, places: Numbers, size: int) -> Decoded:

@@ -9,15 +9,16 @@ Fields carry Hudi's names in snake case. The schema is that of Hudi 1.2's Hoodie
 Touches: nothing.
 Keeps:   1. read_commit_metadata(write_commit_metadata(m, layout=l), layout=l) == m;
          2. names that could lead out of the table are refused (`UntrustedName`), not passed on;
-         3. fields that we do not know are ignored.
+         3. fields that we do not know are ignored;
+         4. the files of a commit, and what it says beside write stats, are the same by kernels and without.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -27,6 +28,9 @@ from lakeward.format.avro.container import MAGIC, read_record, write_record
 from lakeward.format.avro.record_fields import RecordFields
 from lakeward.format.file_name import check_file_id, check_relative_path, parse_any_data_file
 from lakeward.format.timeline.avro_types import TEXT, TEXTS, by_key
+
+if TYPE_CHECKING:
+    from lakeward.format.timeline.commit_columns import CommitColumns
 
 LATEST_SCHEMA = "latest_schema"
 """The entry of the extra metadata with the schema and its ids, where the table has schema on read."""
@@ -167,6 +171,8 @@ class CommitMetadata:
 WrittenFiles = Mapping[str, Mapping[str, int | None]]
 """Maps a partition path to the path of each file that a commit wrote, and its size where the commit says it."""
 
+_STATS = "partitionToWriteStats"
+
 _TEXT_BY_KEY = by_key(TEXT)
 _LONG_BY_KEY = by_key("long")
 
@@ -225,7 +231,7 @@ _WRITE_STAT = {
 }
 
 _COMMIT_METADATA_FIELDS = (
-    _nullable("partitionToWriteStats", by_key({"type": "array", "items": _WRITE_STAT})),
+    _nullable(_STATS, by_key({"type": "array", "items": _WRITE_STAT})),
     _nullable("compacted", "boolean"),
     _nullable("extraMetadata", _TEXT_BY_KEY),
     {"name": "version", "type": ["int", "null"], "default": 1},
@@ -251,13 +257,28 @@ _REPLACE_METADATA = {
 def read_commit_metadata(data: bytes, *, file: str, layout: int) -> CommitMetadata:
     """The content of a completed commit, deltacommit or replacecommit. Raises `BrokenFile`, `UntrustedName`."""
     fields = _read_fields(data, file=file, layout=layout)
-    stats = fields.records_by_key("partitionToWriteStats")
+    stats = fields.records_by_key(_STATS)
+    written = {
+        check_relative_path(partition): tuple(_write_stat(stat) for stat in each) for partition, each in stats.items()
+    }
+    return replace(_without_stats(fields), partition_to_write_stats=written)
+
+
+def read_without_stats(data: bytes, *, file: str, layout: int, by_kernels: bool) -> CommitMetadata:
+    """The same without its write stats, which are most of it.
+
+    Args:
+        by_kernels: Arrow and Numba may be loaded for it.
+    """
+    columns = _columns(data, layout=layout) if by_kernels else None
+    if columns is None:
+        return _without_stats(_read_fields(data, file=file, layout=layout))
+    return _without_stats(RecordFields(columns.values_beside(_STATS), file=file))
+
+
+def _without_stats(fields: RecordFields) -> CommitMetadata:
     replaced = fields.texts_by_key("partitionToReplaceFileIds")
     return CommitMetadata(
-        partition_to_write_stats={
-            check_relative_path(partition): tuple(_write_stat(stat) for stat in each)
-            for partition, each in stats.items()
-        },
         compacted=fields.boolean("compacted"),
         extra_metadata=fields.text_by_key("extraMetadata"),
         operation_type=fields.text("operationType"),
@@ -268,19 +289,43 @@ def read_commit_metadata(data: bytes, *, file: str, layout: int) -> CommitMetada
     )
 
 
-def read_written_files(data: bytes, *, file: str, layout: int) -> WrittenFiles:
-    """What the same content says of files, and nothing else, in half the time."""
-    stats = _read_fields(data, file=file, layout=layout).records_by_key("partitionToWriteStats")
-    return {check_relative_path(partition): _sizes(each) for partition, each in stats.items()}
+def read_written_files(
+    data: bytes, *, file: str, layout: int, by_kernels: bool = False, partitions: Collection[str] | None = None
+) -> WrittenFiles:
+    """What the same content says of files, and nothing else.
+
+    Args:
+        by_kernels: Arrow and Numba may be loaded for it.
+        partitions: the partitions whose files matter; None for all.
+    """
+    columns = _columns(data, layout=layout) if by_kernels else None
+    if columns is not None and (written := columns.written_files(_STATS, partitions)) is not None:
+        return {check_relative_path(partition): _sizes(files) for partition, files in written}
+    stats = _read_fields(data, file=file, layout=layout).records_by_key(_STATS)
+    return {
+        check_relative_path(partition): _sizes((stat.text("path"), stat.integer("fileSizeInBytes")) for stat in each)
+        for partition, each in stats.items()
+        if partitions is None or partition in partitions
+    }
 
 
-def _sizes(stats: list[RecordFields]) -> dict[str, int | None]:
+def _columns(data: bytes, *, layout: int) -> CommitColumns | None:
+    """What kernels make of the content; None where it has to be read without."""
+    if layout < 2 or not data.startswith(MAGIC):
+        return None
+    # Imported here: a process that reads commits of few files does without Arrow.
+    from lakeward.format.timeline.commit_columns import read_commit_columns
+
+    return read_commit_columns(data)
+
+
+def _sizes(files: Iterable[tuple[str | None, int | None]]) -> dict[str, int | None]:
     sizes: dict[str, int | None] = {}
-    for stat in stats:
-        if path := stat.text("path"):
+    for path, size in files:
+        if path:
             # Where a log is appended to, a stat gives the bytes of that time; Flink adds them up before it commits
             # (WriteStatMerger, Hudi 1.x). What names a file twice all the same does not say how long it is.
-            sizes[check_relative_path(path)] = None if path in sizes else stat.integer("fileSizeInBytes") or None
+            sizes[check_relative_path(path)] = None if path in sizes else size or None
     return sizes
 
 
@@ -322,7 +367,7 @@ def write_commit_metadata(metadata: CommitMetadata, *, layout: int = 2) -> bytes
 
 def _record(metadata: CommitMetadata) -> dict[str, Any]:
     return {
-        "partitionToWriteStats": {
+        _STATS: {
             partition: [_stat_record(stat) for stat in stats]
             for partition, stats in metadata.partition_to_write_stats.items()
         },

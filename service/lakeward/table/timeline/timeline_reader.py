@@ -27,6 +27,7 @@ from lakeward.format.timeline.commit_metadata import (
     CommitMetadata,
     WrittenFiles,
     read_commit_metadata,
+    read_without_stats,
     read_written_files,
 )
 from lakeward.format.timeline.compaction_plan import CompactionOperation, CompactionPlan, read_compaction_plan
@@ -46,6 +47,10 @@ _Value = TypeVar("_Value")
 
 TimelineCache = dict[str, Any]
 """What was read, by the name of the timeline file; each file is only ever read for one purpose."""
+
+_KERNEL_BYTES_MIN = 1024 * 1024
+"""Commits from which on kernels take them apart: they name some 6,000 files, and without kernels that takes as long as
+loading Numba does. A daemon of small tables does without."""
 
 # These move rows and carry whatever schema the table had; only writes of rows change it.
 _OPERATIONS_WITHOUT_SCHEMA_CHANGE = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER", "INDEX"})
@@ -201,28 +206,44 @@ class TimelineReader:
         return metadata
 
     def written_files(
-        self, known: WrittenCache | None = None, *, of: Iterable[Instant] | None = None
+        self,
+        known: WrittenCache | None = None,
+        *,
+        of: Iterable[Instant] | None = None,
+        partitions: Collection[str] | None = None,
     ) -> Iterator[WrittenBy]:
         """What each completed write says that it wrote, one after the other; one that is broken is reported.
 
         Args:
             known: what an earlier scan read; those that it lacks are read, and put into it.
             of: these writes alone.
+            partitions: the partitions whose files matter, where `known` is None; None for all.
         """
-        for instant in self._timeline.completed_writes if of is None else of:
-            if instant.file_name in self._known_broken:
-                continue
+        assert known is None or partitions is None, "what is remembered is of all partitions"
+        asked = [
+            instant
+            for instant in (self._timeline.completed_writes if of is None else of)
+            if instant.file_name not in self._known_broken
+        ]
+        sizes = self._timeline.sizes
+        bytes_to_read = sum(sizes.get(each.file_name, 0) for each in asked if each.file_name not in (known or ()))
+        by_kernels = bytes_to_read >= _KERNEL_BYTES_MIN
+        for instant in asked:
             written = None if known is None else known.get(instant.file_name)
-            if written is None and (written := self._written_files(instant)) is None:
+            if written is None and (written := self._written_files(instant, by_kernels, partitions)) is None:
                 continue
             if known is not None:
                 known[instant.file_name] = written
             yield WrittenBy(instant.time, written)
 
-    def _written_files(self, instant: Instant) -> WrittenFiles | None:
+    def _written_files(
+        self, instant: Instant, by_kernels: bool, partitions: Collection[str] | None
+    ) -> WrittenFiles | None:
         try:
             data = self.contents.read(instant.file_name)
-            return read_written_files(data, file=self._path(instant), layout=self._layout)
+            return read_written_files(
+                data, file=self._path(instant), layout=self._layout, by_kernels=by_kernels, partitions=partitions
+            )
         except NotFound:
             return None  # archived meanwhile: what archived instants wrote is not asked
         except BrokenFile as error:
@@ -385,7 +406,13 @@ class TimelineReader:
         return self._remembered(instant, parse, is_needed=is_needed)
 
     def _commit_facts(self, instant: Instant) -> CommitFacts | None:
-        return self._remembered(instant, lambda instant, data: _facts(self._parse_commit(instant, data)))
+        def parse(instant: Instant, data: bytes) -> CommitFacts:
+            by_kernels = len(data) >= _KERNEL_BYTES_MIN
+            return _facts(
+                read_without_stats(data, file=self._path(instant), layout=self._layout, by_kernels=by_kernels)
+            )
+
+        return self._remembered(instant, parse)
 
     def _parse_commit(self, instant: Instant, data: bytes) -> CommitMetadata:
         return read_commit_metadata(data, file=self._path(instant), layout=self._layout)
