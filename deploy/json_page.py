@@ -43,6 +43,7 @@ COMMANDS: Sequence[tuple[str, Sequence[str]]] = (
     ("inspect", ("{table}",)),
     ("plan", ("{table}",)),
     ("explain", ("{table}",)),
+    ("layout", ("{table}", "--by", "ts")),
     ("verify", ("{table}",)),
     ("service", ("{table}", *DRY)),
     ("compact", ("{table}", *DRY)),
@@ -99,7 +100,11 @@ def _documents() -> Iterator[tuple[str, Any]]:
         os.environ["XDG_STATE_HOME"] = f"{folder}/state"
         try:
             for words, given in COMMANDS:
-                zone = ("--timezone", "UTC") if words in ("inspect", "plan", "explain", "verify", "service") else ()
+                zone = (
+                    ("--timezone", "UTC")
+                    if words in ("inspect", "plan", "explain", "layout", "verify", "service")
+                    else ()
+                )
                 command = [*words.split(), *(each.format(**names) for each in given), *zone, "--json"]
                 out, err = io.StringIO(), io.StringIO()
                 with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
