@@ -19,8 +19,12 @@ from lakeward.format.parquet.base_file import SORTED_BY_KEY
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
 from lakeward.format.timeline.compaction_plan import METRICS, CompactionOperation, CompactionPlan, write_compaction_plan
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
-from lakeward.services.compaction.plan.decision import LOG_STRATEGY
+from lakeward.services.compaction.plan.cost import log_cost
+from lakeward.services.compaction.plan.decision import HYBRID_STRATEGY, LOG_STRATEGY, log_operation
+from lakeward.services.compaction.plan.log_runs import files_of_run
+from lakeward.services.compaction.plan.slice_profile import profile_slice
 from lakeward.services.compaction.run.compactor import CompactionReport
+from lakeward.table.timeline.service_instants import PLANNED_BY
 from tests.format.log.native_log.native_files import SCHEMA, TABLE_JSON, native_name
 from tests.our_reader import read_rows, scan
 from tests.read.native_slices import COMMIT, EVENT, Flush, native, table_row
@@ -132,6 +136,20 @@ class NativeTable:
         plan = CompactionPlan((operation,), strategy=LOG_STRATEGY, preserve_metadata=True)
         content = write_compaction_plan(plan, native=True)
         (self.timeline / f"{instant}.logcompaction.requested").write_bytes(content)
+        return instant
+
+    def plan_run(self, file_id: str, writes: int) -> str:
+        """A hybrid plan of Lakeward's: a LOG over the logs of the group's newest writes. Returns its instant."""
+        instant, snapshot = self.now(), scan(self.base)
+        slice_ = next(each for each in snapshot.latest_slices if each.file_id == file_id)
+        profile = profile_slice(slice_, snapshot.log_compactions.get(slice_.group_id, ()))
+        newest = sorted({log.instant for log in slice_.log_files})[-writes:]
+        run = files_of_run(profile, tuple(log for log in profile.live if log.instant in newest))
+        operation = log_operation(slice_, slice_.log_files, log_cost(run_bytes=1, logs=len(run)), run=run)
+        plan = CompactionPlan(
+            (operation,), version=3, strategy=HYBRID_STRATEGY, extra_metadata={PLANNED_BY: "lakeward"}
+        )
+        (self.timeline / f"{instant}.compaction.requested").write_bytes(write_compaction_plan(plan, native=True))
         return instant
 
     def compacted(self, report: CompactionReport) -> None:

@@ -1,8 +1,8 @@
 """What waits to be merged on a table, in few numbers: the one definition behind pages, metrics, plans and reports.
 
 What readers merge are live logs (`table/live_logs.py`). Those that a log compaction has superseded are figures of
-their own: bytes on storage, and heads that are opened. A log is unmerged until a base file has taken it in, so the
-oldest unmerged record may be in a superseded one.
+their own: bytes on storage, and heads that are opened; in the layout `lsm_tree` they are read whole until they go. A
+log is unmerged until a base file has taken it in, so the oldest unmerged record may be in a superseded one.
 
 Touches: nothing.
 Keeps:   1. a table's backlog is the sum of its groups' backlogs, or the most of them where that is its name.
@@ -46,10 +46,12 @@ class GroupBacklog:
     log_bytes: int
     superseded_log_files: int
     superseded_log_bytes: int
+    superseded_bytes_read: int = 0
+    """The part of these bytes that readers read all the same."""
 
     @property
     def read_bytes(self) -> int:
-        return self.base_bytes + self.log_bytes
+        return self.base_bytes + self.log_bytes + self.superseded_bytes_read
 
     @property
     def merged_bytes(self) -> int:
@@ -73,7 +75,7 @@ BEGUN_ACTIONS = ("compaction", "logcompaction", "clustering", "clean", "indexing
 
 
 def backlog_of_group(group: FileGroup, log_compactions: Sequence[LogCompaction]) -> GroupBacklog:
-    base_bytes = log_files = log_bytes = superseded_files = superseded_bytes = 0
+    base_bytes = log_files = log_bytes = superseded_files = superseded_bytes = bytes_read = 0
     for slice_ in group.read_slices:
         base_bytes += slice_.base_bytes
         logs = live_logs(slice_, log_compactions)
@@ -82,7 +84,8 @@ def backlog_of_group(group: FileGroup, log_compactions: Sequence[LogCompaction])
         superseded = logs.superseded
         superseded_files += len(superseded)
         superseded_bytes += sum(log.size for log in superseded)
-    return GroupBacklog(base_bytes, log_files, log_bytes, superseded_files, superseded_bytes)
+        bytes_read += sum(log.size for log in superseded) if logs.by_rank else 0
+    return GroupBacklog(base_bytes, log_files, log_bytes, superseded_files, superseded_bytes, bytes_read)
 
 
 def read_amplification(*, read_bytes: float, merged_bytes: float) -> float:
@@ -109,7 +112,7 @@ class Backlog:
     """Live logs of latest slices, and of the slices under a pending compaction."""
     log_bytes: int
     superseded_log_files: int
-    """Logs of these slices that readers do not merge any more."""
+    """Logs of these slices that readers need not merge any more."""
     superseded_log_bytes: int
     most_log_files: int
     """Live logs of the file group that has most."""

@@ -8,6 +8,9 @@ the newest source. So a slice has more files than *live* logs:
 Which logs an output stands for is in its plan, on the timeline. When that is archived the sources count as live
 again: then a slice seems to hold more logs than it does, and may get a LOG too early, never a wrong one.
 
+In the layout `lsm_tree` readers merge the sources as well, as long as they are there, each log at the place of its own
+instant. Rows come out the same with and without them, so there, too, the live logs are those that have to be read.
+
 A log of changes (`.cdc`), which a compaction leaves beside its base file, is neither: no snapshot reads it.
 
 Touches: nothing.
@@ -21,7 +24,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.table.file_group import FileSlice, LogFile
@@ -40,10 +43,13 @@ class LiveLogs:
     """Maps the name of an output of log compaction to the logs it stands for, outputs among them included."""
     outputs: frozenset[str] = frozenset()
     """Instants of log compactions, those of no effect included."""
+    by_rank: bool = False
+    """The outputs are of the layout `lsm_tree`."""
 
     @property
     def superseded(self) -> tuple[LogFile, ...]:
-        """Logs that lie on storage, and of which readers open no more than the heads of their blocks."""
+        """Logs that lie on storage and need not be read: readers open the heads of their blocks, and in the layout
+        `lsm_tree` merge them all the same."""
         if len(self.live) == len(self.files):
             return ()
         live = {log.name.text for log in self.live}
@@ -51,7 +57,10 @@ class LiveLogs:
 
     @property
     def superseded_paths(self) -> Mapping[str, tuple[str, ...]]:
-        """The logs for which a live output stands, by path, each with the instants that it stands for itself."""
+        """The logs for which a live output stands, by path, each with the instants that it stands for itself. None in
+        the layout `lsm_tree`, where no log leads a reader past another."""
+        if self.by_rank:
+            return {}
         return {
             source.path: tuple(dict.fromkeys(each.instant for each in self.merged.get(source.name.text, ())))
             for log in self.live
@@ -65,7 +74,7 @@ class LiveLogs:
 
     def place(self, log: LogFile) -> str:
         """The instant at whose place readers merge a live log: its own, or that of its newest source."""
-        if not (sources := self.merged.get(log.name.text)):
+        if self.by_rank or not (sources := self.merged.get(log.name.text)):
             return log.instant
         written = (source.instant for source in sources if source.name.text not in self.merged)
         return max(written, key=comparable_time)
@@ -83,6 +92,7 @@ def live_logs(
 
     by_name = {log.name.text: log for log in logs}
     merged: dict[str, tuple[LogFile, ...]] = {}
+    by_rank = any(compaction.ranks_last for compaction in log_compactions)
     outputs = frozenset(compaction.instant for compaction in log_compactions)
     output_names: dict[str, list[str]] = defaultdict(
         list
@@ -94,15 +104,15 @@ def live_logs(
     for compaction in log_compactions:
         if not (written := output_names.get(compaction.instant)):
             continue
-        if not compaction.log_files <= by_name.keys():
+        if not by_rank and not compaction.log_files <= by_name.keys():
             # A full compaction took its sources away from under it: readers never use it.
             hidden.update(written)
             continue
-        sources = tuple(by_name[name] for name in sorted(compaction.log_files))
+        sources = tuple(by_name[name] for name in sorted(compaction.log_files & by_name.keys()))
         merged |= dict.fromkeys(written, sources)
         hidden |= compaction.log_files
     live = tuple(log for name, log in by_name.items() if name not in hidden and not log.name.is_cdc)
-    found = LiveLogs(logs, live, merged, outputs)
+    found = LiveLogs(logs, live, merged, outputs, by_rank)
     # An output stands at the place of its newest source, which may lie before logs of older instants than its own.
     in_order = sorted(live, key=lambda log: (comparable_time(found.place(log)), log.name.sort_key))
-    return LiveLogs(logs, tuple(in_order), merged, outputs)
+    return replace(found, live=tuple(in_order))

@@ -14,6 +14,7 @@ from lakeward.base.errors import BrokenFile, UntrustedName
 from lakeward.format.avro.container import read_record, write_record
 from lakeward.format.timeline.compaction_plan import (
     METRICS,
+    RUNS_KEY,
     CompactionOperation,
     CompactionPlan,
     read_compaction_plan,
@@ -139,6 +140,26 @@ def test_operation_types_are_only_on_disk_where_there_are_any() -> None:
     assert b"operationType" not in write_compaction_plan(CompactionPlan(operations=(OPERATION,), version=3))
     assert [each["operationType"] for each in raw(write_compaction_plan(plan))["operations"]] == ["LOG", None]
     assert read_compaction_plan(write_compaction_plan(plan), file="x") == plan
+
+
+def test_a_run_is_in_the_extra_metadata() -> None:
+    """Keeps 5 of format/timeline/compaction_plan: what Hudi reads of the operation names all logs, and what we do not
+    understand of a run is an error."""
+    run = replace(OPERATION, operation_type="LOG", run=OPERATION.log_files[1:])
+    other = replace(OPERATION, partition_path="", operation_type="LOG", run=())
+    plan = CompactionPlan((run, other, replace(OPERATION, partition_path="q")), version=3, extra_metadata={"a": "b"})
+    data = write_compaction_plan(plan)
+    assert read_compaction_plan(data, file="x") == plan
+    record = read_record(data, file="x")
+    assert [each["deltaFilePaths"] for each in record["operations"]] == [list(OPERATION.log_files)] * 3
+    assert record["extraMetadata"] == {
+        "a": "b",
+        RUNS_KEY: f'{{"p":{{"{FILE_ID}":["{OPERATION.log_files[1]}"]}},"":{{"{FILE_ID}":[]}}}}',
+    }
+    for wrong in ("{", "[]", '{"p":[]}', f'{{"p":{{"{FILE_ID}":["another"]}}}}', f'{{"p":{{"{FILE_ID}":1}}}}'):
+        broken = write_compaction_plan(replace(plan, operations=(OPERATION,), extra_metadata={RUNS_KEY: wrong}))
+        with pytest.raises(BrokenFile, match=RUNS_KEY):
+            read_compaction_plan(broken, file="x")
 
 
 def test_operation_types_need_version_3() -> None:

@@ -335,7 +335,7 @@ _OWN_TABLE_GAUGES = (
         gauge(
             "lakeward_table_superseded_log_files",
             "Log files of the newest file slices that a log compaction has superseded: readers open their heads and "
-            "merge nothing of them.",
+            "merge nothing of them, or in the layout lsm_tree merge them all the same.",
             "table",
         ),
         _backlog("superseded_log_files"),

@@ -14,13 +14,16 @@ Hudi's fold is not associative by event time, so what is merged must begin with 
 logs of an instant or none; the planner sees to that.
 
 In the layout `lsm_tree` readers merge output and sources side by side, by the ranks of their files, the output last; it
-is the same with and without the sources, since no delete of them always wins.
+is the same with and without the sources, since no delete of them always wins. There the output names no instants: a
+reader of the other layout, by which Hudi's own log compaction reads, ignores an output that does and finds no source
+beside it, and all its rows with it. One that names none it reads as the log that it is, with its sources and without.
 
 Touches: reads the log files, but those that an earlier LOG superseded; writes one file, or up to two where logs are
          native, in the place that `engine/task/operation_output` says.
 Keeps:   1. a result is returned only for files that, beside their sources, read as those did without them, and in the
             layout `lsm_tree` alone;
-         2. rows keep their commit times and sequence numbers, for incremental queries.
+         2. rows keep their commit times and sequence numbers, for incremental queries;
+         3. an output whose sources may go says nothing that makes a reader look for them.
 """
 
 from __future__ import annotations
@@ -219,10 +222,11 @@ def _write_native(
 ) -> tuple[_Log, ...]:
     """One flush: a file of rows, one of deletes, or both."""
     of, schema = spec.slice, table_schema(spec.slice.schema)
+    sources = () if of.merges_by_rank else run.instants
     form = NativeLogForm(
         file_id=of.file_id,
         schema=schema,
-        footer=NativeLogFooter(of.instant, log_block_schema(of.schema), compacted_instants=run.instants),
+        footer=NativeLogFooter(of.instant, log_block_schema(of.schema), compacted_instants=sources),
         ordering_fields=tuple(ordering_columns(of.rules, schema).names),
         indexed=spec.indexed,
         file_bytes_max=None,

@@ -3,18 +3,24 @@
 A plan names files, it does not carry paths: each operation gives the partition path, the file id and the names of
 the base file and of the logs of one file slice.
 
+Hudi has no word for a LOG operation that names all logs of its slice, as one must that another engine may carry out as
+FULL, and takes some of them. The names of those, its *run*, are in the plan's extra metadata (`RUNS_KEY`).
+
 Touches: nothing.
 Keeps:   1. read_compaction_plan(write_compaction_plan(plan)) == plan;
          2. every name that is read fits the file-name grammar, and every file belongs to its operation's file group;
          3. no file group is in a plan twice, and no log in an operation;
-         4. without operation types the bytes are in the schema of Hudi 1.2, to the field.
+         4. without operation types the bytes are in the schema of Hudi 1.2, to the field;
+         5. a run is made of logs that its operation names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import orjson
 
 from lakeward.base.errors import UntrustedName
 from lakeward.format.avro.container import read_record, write_record
@@ -24,6 +30,9 @@ from lakeward.format.timeline.avro_types import TEXT, TEXTS, by_key
 
 METRICS = ("TOTAL_LOG_FILES", "TOTAL_LOG_FILES_SIZE", "TOTAL_IO_READ_MB", "TOTAL_IO_WRITE_MB", "TOTAL_IO_MB")
 """Hudi fails with a null pointer on an operation that lacks one of them."""
+
+RUNS_KEY = "lakeward.log_runs"
+"""A key of the extra metadata: `{partition path: {file id: [names of logs]}}`, as JSON."""
 
 MEBIBYTE = 1024 * 1024
 """What Hudi means by MB in a plan's metrics."""
@@ -51,6 +60,8 @@ class CompactionOperation:
     """A path outside the table, as it is written; no file-name grammar can check it."""
     operation_type: str | None = None
     """FULL or LOG in plans of version 3; None means FULL."""
+    run: tuple[str, ...] | None = None
+    """Which of the logs a LOG takes, and what they stand for; None: all."""
 
     @property
     def read_bytes(self) -> int:
@@ -141,13 +152,16 @@ def read_compaction_plan(data: bytes, *, file: str, extension: str = PARQUET, na
     if len(groups) < len(operations):
         raise fields.broken("operations", "one operation for each file group")
     strategy = fields.record("strategy")
+    extra_metadata = fields.text_by_key("extraMetadata")
+    if (runs := extra_metadata.pop(RUNS_KEY, None)) is not None:
+        operations = _with_runs(fields, operations, runs)
     return CompactionPlan(
         operations=operations,
         version=version,
         strategy=strategy.text("compactorClassName") if strategy else None,
         strategy_params=strategy.text_by_key("strategyParams") if strategy else {},
         preserve_metadata=fields.boolean("preserveHoodieMetadata") or False,
-        extra_metadata=fields.text_by_key("extraMetadata"),
+        extra_metadata=extra_metadata,
         missing_partitions=fields.texts("missingSchedulePartitions"),
     )
 
@@ -169,13 +183,40 @@ def write_compaction_plan(plan: CompactionPlan, *, extension: str = PARQUET, nat
             "operations": [
                 _operation_record(each, extension, with_types=with_types, native=native) for each in plan.operations
             ],
-            "extraMetadata": dict(plan.extra_metadata),
+            "extraMetadata": {**plan.extra_metadata, **_runs(plan.operations)},
             "version": plan.version,
             "strategy": None if plan.strategy is None else strategy,
             "preserveHoodieMetadata": plan.preserve_metadata,
             "missingSchedulePartitions": list(plan.missing_partitions),
         },
     )
+
+
+def _runs(operations: Iterable[CompactionOperation]) -> dict[str, str]:
+    runs: dict[str, dict[str, list[str]]] = {}
+    for operation in operations:
+        if operation.run is not None:
+            assert set(operation.run) <= set(operation.log_files), "a run is made of the operation's logs"
+            runs.setdefault(operation.partition_path, {})[operation.file_id] = list(operation.run)
+    return {RUNS_KEY: orjson.dumps(runs).decode()} if runs else {}
+
+
+def _with_runs(
+    fields: RecordFields, operations: tuple[CompactionOperation, ...], runs: str
+) -> tuple[CompactionOperation, ...]:
+    try:
+        given = orjson.loads(runs)
+        found = tuple(
+            replace(each, run=None if run is None else tuple(run))
+            for each in operations
+            for run in (given.get(each.partition_path, {}).get(each.file_id),)
+        )
+        is_right = all(each.run is None or set(each.run) <= set(each.log_files) for each in found)
+    except (AttributeError, TypeError, ValueError):
+        is_right = False
+    if not is_right:
+        raise fields.broken("extraMetadata", f"logs of their operations in {RUNS_KEY}")
+    return found
 
 
 def _operation(fields: RecordFields, extension: str, *, native: bool) -> CompactionOperation:

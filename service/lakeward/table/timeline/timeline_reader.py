@@ -63,6 +63,8 @@ class LogCompaction:
     instant: str
     log_files: frozenset[str]
     """Names of the logs that it merged."""
+    ranks_last: bool = False
+    """Readers merge it at the place of its own instant, and its sources as long as there are any: `lsm_tree`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,7 @@ class TimelineReader:
         self._layout = config.layout
         self._extension = config.base_file_extension
         self._native = config.version.has_native_logs
-        self._reads_sources = config.is_lsm_tree
+        self._is_lsm_tree = config.is_lsm_tree
         self._timeline = timeline
         self._known_broken = {broken.instant.file_name for broken in timeline.broken}
         self._cache: TimelineCache = {} if cache is None else cache
@@ -291,14 +293,12 @@ class TimelineReader:
 
     def log_compactions(self, with_logs: Collection[str]) -> dict[GroupId, tuple[LogCompaction, ...]]:
         """Log compactions by the plans that they leave on the timeline, LOG operations of hybrid plans among them;
-        nothing else says which logs an output stands for. None in the layout `lsm_tree`, whose readers merge what an
-        output stands for as well, each by its rank.
+        nothing else says which logs an output stands for. In the layout `lsm_tree` those of our hybrid plans alone, of
+        which it is certain that their outputs are right without their sources: Hudi carries them out as FULL.
 
         Args:
             with_logs: instants of the logs that there are; plans of others are not opened.
         """
-        if self._reads_sources:
-            return {}
         done: dict[GroupId, tuple[LogCompaction, ...]] = {}
         for instant in self._timeline.instants:
             if instant.action not in ("logcompaction", "compaction") or instant.state is not State.REQUESTED:
@@ -311,8 +311,11 @@ class TimelineReader:
             for operation in plan.operations:
                 if instant.action == "compaction" and _is_full(operation):
                     continue
+                if self._is_lsm_tree and operation.run is None:
+                    continue
                 group_id = (operation.partition_path, operation.file_id)
-                merged = LogCompaction(instant.time, frozenset(operation.log_files))
+                names = operation.log_files if operation.run is None else operation.run
+                merged = LogCompaction(instant.time, frozenset(names), ranks_last=self._is_lsm_tree)
                 done[group_id] = (*done.get(group_id, ()), merged)
         return done
 

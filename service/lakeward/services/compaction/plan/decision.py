@@ -197,9 +197,16 @@ def full_operation(slice_: FileSlice, logs: tuple[LogFile, ...], cost: Cost) -> 
     return _operation(slice_, logs, Choice.FULL, cost)
 
 
-def log_operation(slice_: FileSlice, run: tuple[LogFile, ...], cost: Cost) -> CompactionOperation:
-    """The logs of `run` into one log; the base file is named, as Hudi does, and not read."""
-    return _operation(slice_, run, Choice.LOG, cost)
+def log_operation(
+    slice_: FileSlice, logs: tuple[LogFile, ...], cost: Cost, *, run: tuple[LogFile, ...] | None = None
+) -> CompactionOperation:
+    """The logs into one log; the base file is named, as Hudi does, and not read.
+
+    Args:
+        run: which of the logs are merged, with what they stand for; None: all.
+    """
+    operation = _operation(slice_, logs, Choice.LOG, cost)
+    return operation if run is None else replace(operation, run=tuple(log.name.text for log in run))
 
 
 def _operation(slice_: FileSlice, logs: tuple[LogFile, ...], choice: Choice, cost: Cost) -> CompactionOperation:

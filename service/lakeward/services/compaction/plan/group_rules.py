@@ -84,7 +84,9 @@ class GroupChoice:
     cost: Cost | None = None
     """None for NONE."""
     run: tuple[LogFile, ...] = ()
-    """The files that a LOG names."""
+    """The files that a LOG takes."""
+    names_all: bool = False
+    """The operation names all files of the slice, since another engine may carry it out as FULL."""
 
     @property
     def benefit(self) -> float:
@@ -93,6 +95,8 @@ class GroupChoice:
     def operation(self) -> CompactionOperation:
         assert self.cost is not None, "the choice is not NONE"
         if self.decision.choice is Choice.LOG:
+            if self.names_all:
+                return log_operation(self.profile.slice, self.profile.log_files, self.cost, run=self.run)
             return log_operation(self.profile.slice, self.run, self.cost)
         return full_operation(self.profile.slice, self.profile.log_files, self.cost)
 
@@ -123,6 +127,7 @@ class GroupRules:
         self.form = (options.form or by_version) if may_be_hybrid else Form.SPLIT
         self._objective = None if options.only is Choice.LOG else options.objective
         self._output_ranks_last = output_ranks_last(snapshot.config)
+        self._is_lsm_tree = snapshot.config.is_lsm_tree
         # Eligibility refuses a table whose zone is unknown; its plan may still be shown, and then any zone will do.
         self._ages = Ages(at, snapshot.zone.zone or datetime.UTC)
         self._record_ages: dict[str, int] = {}
@@ -191,7 +196,8 @@ class GroupRules:
             bytes_max = math.inf  # no FULL ever takes the large ones
         else:
             bytes_max = options.large_log_ratio * (profile.base_bytes or profile.log_bytes)
-        if self.form is Form.SPLIT and not self._output_ranks_last and profile.group_id not in self._whole:
+        may_start_later = self._is_lsm_tree or (self.form is Form.SPLIT and not self._output_ranks_last)
+        if may_start_later and profile.group_id not in self._whole:
             return profile.live[first_of_run(profile, bytes_max=bytes_max) :]
         return profile.live if profile.largest_log_bytes <= bytes_max else ()
 
@@ -276,12 +282,14 @@ class GroupRules:
         if len(run) < needed or self._writes(profile, run) < WRITES_MIN:
             return self._none(profile, numbers, Reason.PENDING_WRITE, instant=pending, instead_of=Choice.LOG)
         # The whole slice is all files, those of no effect included: a run of the plan as FULL takes them along.
-        files = profile.log_files if self.form is Form.HYBRID else files_of_run(profile, run)
+        names_all = self.form is Form.HYBRID and self._is_lsm_tree
+        is_all = self.form is Form.HYBRID and not names_all
+        files = profile.log_files if is_all else files_of_run(profile, run)
         cost = log_cost(run_bytes=run_bytes, logs=len(run))
         decision = _decision(
             profile, Choice.LOG, reason, numbers | cost.numbers, pending if len(run) < len(wanted) else None
         )
-        return GroupChoice(decision, profile, cost, files)
+        return GroupChoice(decision, profile, cost, files, names_all)
 
     def over_budget(self, choice: GroupChoice) -> Decision:
         return replace(

@@ -21,13 +21,13 @@ from lakeward.services.compaction.plan.decision import Choice, Reason
 from lakeward.services.compaction.plan.planner import Planner
 from lakeward.services.compaction.run.log_checks import (
     CheckedLogs,
-    ahead_and_run,
     ask_newest_file,
     check_logs,
     folds_by_itself,
     out_of_step,
 )
 from lakeward.services.compaction.run.plan_preview import Preview
+from lakeward.services.compaction.run.targets import ahead_and_run
 from lakeward.table.file_group import FileSlice, FrozenGroup, LogFile
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.listing_source import ListingSource
@@ -52,12 +52,15 @@ def choose(table: ServicedTable, planner: Planner, snapshot: TableSnapshot, chec
                 group_id = (operation.partition_path, operation.file_id)
                 paths = [join(operation.partition_path, name) for name in operation.log_files]
                 choice = Choice(operation.operation_type or Choice.FULL)
+                ahead, run = ahead_and_run(snapshot, slices[group_id], operation)
+                if operation.run is not None:
+                    paths = [log.path for log in run]
                 of_slice = live_logs(slices[group_id], snapshot.log_compactions.get(group_id, ()))
                 superseded = of_slice.superseded_paths if choice is Choice.LOG else {}
                 try:
                     damage = check_logs(table, snapshot, group_id, paths, choice, superseded, heeds)
                     is_log = choice is Choice.LOG and not damage
-                    if is_log and not folds_by_itself(table, snapshot, slices[group_id], operation.log_files):
+                    if is_log and not folds_by_itself(table, snapshot, run=run, ahead=ahead):
                         checked = replace(checked, whole=checked.whole | {group_id})
                 except Unsupported as error:
                     table.observer.step(f"excluded: {error}")
@@ -76,7 +79,7 @@ def _seen_as(
     ahead: tuple[LogFile, ...] = ()
     if operation.operation_type == Choice.LOG:
         slice_ = slices[operation.partition_path, operation.file_id]
-        ahead = ahead_and_run(snapshot, slice_, operation.log_files)[0]
+        ahead = ahead_and_run(snapshot, slice_, operation)[0]
     kind = operation.operation_type or Choice.FULL
     return (kind, operation.partition_path, *operation.log_files, "behind", *(log.name.text for log in ahead))
 

@@ -7,7 +7,7 @@ Keeps:   1. a file group with a damaged file is in no plan that is made, and the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
@@ -39,11 +39,9 @@ from lakeward.read.made_keys import check_keys_can_be_made
 from lakeward.read.operation_column import check_no_operations, has_operations
 from lakeward.read.table_rules import merge_rules
 from lakeward.services.compaction.plan.decision import Choice, Reason
-from lakeward.services.compaction.plan.log_runs import logs_ahead
-from lakeward.services.compaction.plan.slice_profile import profile_slice
 from lakeward.services.compaction.run.targets import find_targets
 from lakeward.table.damaged_file import DamagedFile, DamageKind
-from lakeward.table.file_group import FileSlice, LogFile
+from lakeward.table.file_group import LogFile
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.listing_source import ListingSource
 from lakeward.table.snapshot import TableSnapshot
@@ -89,16 +87,23 @@ def check_logs(
     """
     try:
         committed = committed_writes(snapshot.timeline, snapshot.config.version)
+        rules = merge_rules(snapshot)
         try:
             scan = scan_slice_heads(
-                table.storage, table.base_path, logs, instant=NEWEST, superseded=superseded, committed=committed
+                table.storage,
+                table.base_path,
+                logs,
+                instant=NEWEST,
+                superseded=superseded,
+                committed=committed,
+                by_rank=rules.by_rank,
             )
         except Unsupported as error:
             return [_broken_log(table, logs, error)]
         assert snapshot.schema is not None, "eligibility refuses a table without a schema"
         if scan.damage and not table.options.accept_damaged_logs:
             return list(scan.damage)
-        schema, rules = table_schema(snapshot.schema), merge_rules(snapshot)
+        schema = table_schema(snapshot.schema)
         check_ordering(scan, rules, schema)
         check_schemas(scan, schema)
         check_hfile_blocks(scan, schema, snapshot.config.record_key_fields)
@@ -144,9 +149,10 @@ def ask_newest_file(table: ServicedTable, snapshot: TableSnapshot) -> Callable[[
     return cache(heeds)
 
 
-def folds_by_itself(table: ServicedTable, snapshot: TableSnapshot, slice_: FileSlice, names: Collection[str]) -> bool:
-    """Whether a LOG over the logs of these names, among them what its outputs stand for, is right where it starts."""
-    ahead, run = ahead_and_run(snapshot, slice_, names)
+def folds_by_itself(
+    table: ServicedTable, snapshot: TableSnapshot, *, run: Sequence[LogFile], ahead: Sequence[LogFile]
+) -> bool:
+    """Whether a LOG over these live logs is right where it starts, behind those."""
     if not ahead:
         return True
     assert snapshot.schema is not None, "eligibility refuses a table without a schema"
@@ -158,15 +164,6 @@ def folds_by_itself(table: ServicedTable, snapshot: TableSnapshot, slice_: FileS
         rules=merge_rules(snapshot),
         schema=table_schema(snapshot.schema),
     )
-
-
-def ahead_and_run(
-    snapshot: TableSnapshot, slice_: FileSlice, names: Collection[str]
-) -> tuple[tuple[LogFile, ...], list[LogFile]]:
-    """The live logs before those of a LOG, and the live ones among those of these names, which are its own."""
-    profile, named = profile_slice(slice_, snapshot.log_compactions.get(slice_.group_id, ())), set(names)
-    run = [log for log in profile.live if log.name.text in named]
-    return logs_ahead(profile, run), run
 
 
 def find_damaged(table: ServicedTable, snapshot: TableSnapshot, work: PendingWork) -> dict[GroupId, list[DamagedFile]]:
@@ -188,10 +185,8 @@ def find_damaged(table: ServicedTable, snapshot: TableSnapshot, work: PendingWor
         else:
             if damage:
                 damaged[target.group_id] = damage
-            elif choice is Choice.LOG:
-                names = [log.name.text for log in target.logs]
-                if not folds_by_itself(table, snapshot, target.slice, names):
-                    failures.append(_may_not_start_there(work, target.group_id))
+            elif choice is Choice.LOG and not folds_by_itself(table, snapshot, run=target.merged, ahead=target.ahead):
+                failures.append(_may_not_start_there(work, target.group_id))
     raise_first(failures)
     return damaged
 

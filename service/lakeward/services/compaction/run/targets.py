@@ -36,7 +36,7 @@ from lakeward.services.compaction.plan.log_runs import (
     pending_writes,
     pick_prefix,
 )
-from lakeward.services.compaction.plan.slice_profile import profile_slice
+from lakeward.services.compaction.plan.slice_profile import SliceProfile, profile_slice
 from lakeward.table.damaged_file import damaged_error
 from lakeward.table.file_group import FileSlice, LogFile
 from lakeward.table.file_system_view import GroupId
@@ -52,9 +52,9 @@ class Target:
     slice: FileSlice
     """The slice on storage."""
     logs: tuple[LogFile, ...]
-    """Logs that the plan names, in comparator order."""
+    """Logs that the plan names, in comparator order; of a LOG that has a run, the live ones of it."""
     live: frozenset[str]
-    """Names of the slice's logs whose content readers merge."""
+    """Names of the slice's logs whose content readers merge, in the layout `lsm_tree` all."""
     superseded: Mapping[str, tuple[str, ...]]
     """Paths of logs that a LOG need not open, with the instants that each stands for itself."""
     ahead: tuple[LogFile, ...] = ()
@@ -132,10 +132,10 @@ def find_targets(snapshot: TableSnapshot, instant: str, plan: CompactionPlan, ac
             dropped.append(Dropped(*group_id, why))
         else:
             assert slice_ is not None
+            ahead, run = ahead_and_run(snapshot, slice_, operation)
             named = set(operation.log_files)
-            logs = tuple(log for log in slice_.log_files if log.name.text in named)
-            profile = profile_slice(slice_, snapshot.log_compactions.get(slice_.group_id, ()))
-            ahead = logs_ahead(profile, [log for log in profile.live if log.name.text in named])
+            listed = tuple(log for log in slice_.log_files if log.name.text in named)
+            logs = listed if operation.run is None else run
             targets.append(replace(_target(snapshot, OperationKind.LOG, slice_, logs), ahead=ahead))
     return Targets(tuple(targets), tuple(dropped))
 
@@ -144,7 +144,22 @@ def _target(snapshot: TableSnapshot, kind: OperationKind, slice_: FileSlice, nam
     logs = live_logs(slice_, snapshot.log_compactions.get(slice_.group_id, ()))
     # A base file is for ever, so a FULL judges by the blocks of all logs.
     superseded = logs.superseded_paths if kind is OperationKind.LOG else {}
-    return Target(kind, slice_, named, frozenset(log.name.text for log in logs.live), superseded)
+    merged = slice_.row_logs if logs.by_rank else logs.live
+    return Target(kind, slice_, named, frozenset(log.name.text for log in merged), superseded)
+
+
+def ahead_and_run(
+    snapshot: TableSnapshot, slice_: FileSlice, operation: CompactionOperation
+) -> tuple[tuple[LogFile, ...], tuple[LogFile, ...]]:
+    """The live logs before those that a LOG takes, and these, of the slice as it is."""
+    profile = profile_slice(slice_, snapshot.log_compactions.get(slice_.group_id, ()))
+    run = live_run(profile, operation)
+    return logs_ahead(profile, run), run
+
+
+def live_run(profile: SliceProfile, operation: CompactionOperation) -> tuple[LogFile, ...]:
+    named = set(operation.log_files if operation.run is None else operation.run)
+    return tuple(log for log in profile.live if log.name.text in named)
 
 
 def _full_target(
@@ -192,14 +207,15 @@ def _stands_against(now: _Now, instant: str, operation: CompactionOperation, sli
     if slice_ is None or slice_.base_instant != now.latest.get(group_id):
         return "the file group was compacted, so the file slice is no longer its latest"
     profile = profile_slice(slice_, snapshot.log_compactions.get(group_id, ()))
-    named = set(operation.log_files)
-    run = tuple(log for log in profile.live if log.name.text in named)
+    named = set(operation.log_files if operation.run is None else operation.run)
+    run = live_run(profile, operation)
     before = pick_prefix(profile, before=now.pending.first_into(*group_id))
     start = profile.live.index(run[0]) if run else 0
     if run != before[start : start + len(run)]:
         return "its logs are no neighbours any more: a write between them completed or is pending"
     if output_ranks_last(snapshot.config):
-        beside = [profile.place(log) for log in profile.live if log not in run]
+        behind = profile.live[start + len(run) :] if run else profile.live
+        beside = [profile.place(log) for log in behind]
         pending_write = now.pending.first_into(*group_id)
         if any(place < instant for place in [*beside, *([] if pending_write is None else [pending_write])]):
             return "a write that began before it is pending or has completed meanwhile, and would lose to its output"
