@@ -65,6 +65,7 @@ COMMANDS: Sequence[tuple[str, Sequence[str]]] = (
     ("archive", ("{table}", *STOPPED)),
     ("quarantine list", ("{table}",)),
     ("quarantine orphans", ("{table}", "--dry-run")),
+    ("cluster", ("{table}", *DRY)),
     ("metadata compact", ("{table}", *DRY)),
     ("metadata clean", ("{table}", *DRY)),
     ("metadata disable", ("{table}", *DRY)),

@@ -76,6 +76,7 @@ PAGES = {
         r"|deleted_.*|quarantine_.*",
         ("clean",),
     ),
+    "clustering": ServicePage(TableService.WRITING, "services/clustering", (), "no metric"),
     "compaction": ServicePage(
         TableService.COMPACTION,
         "services/compaction",

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 from lakeward.format.file_name import is_change_log
+from lakeward.services.clustering.plan.pack_plan import PackOptions
+from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.write.request import FileSizes, IndexKind
 from tests.crash import metadata_compacting
@@ -22,6 +24,8 @@ from tests.faults import FaultKind
 from tests.metadata_golden import METADATA
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
+from tests.services.clustering.run.packing import pack
+from tests.services.metadata.run.compacting_metadata import serviced_table
 from tests.write.judged import judged_values
 from tests.write.writing import BUCKETS, new_table, rows_of, values, write
 from tests.write.writing import Row as WrittenRow
@@ -172,6 +176,32 @@ def moving_rows(shape_and_operation: str, folder: Path) -> Case:
     return replace(writing(shape_and_operation, folder), where=where)
 
 
+def packing(shape: str, folder: Path) -> Case:
+    """A clustering is a write without rows of its own: the same rows at every moment, in the end in one file group for
+    each partition, and the metadata table says so. Keeps 1 and 3 of services/clustering/run/clusterer."""
+    base, by = new_table(folder, **SHAPES[shape]), request_of(shape) | {"sizes": FileSizes(small_file=0)}
+    write(base, FIRST, **by)
+    write(base, [("k4", 1, "p", "a"), ("k5", 1, "q", "a")], **by)
+    write(base, [("k1", 2, "p", "b")], **by)
+    before = read_rows(base)
+
+    def run(base: Path | str, storage: Any, processes: ScriptedProcesses, **options: Any) -> None:
+        pack(base, storage, processes, packing=PackOptions(groups_min=2), **options)
+
+    def check_now(base: Path, whole: Path) -> None:
+        assert read_rows(base) == before
+
+    def check_end(base: Path, whole: Path) -> None:
+        # A run that finds nothing to pack begins nothing, and leaves what does no harm to the next service.
+        swept = serviced_table(str(base), LocalStorage(), ScriptedProcesses())
+        with swept.locked():
+            swept.sweep(scan(base))
+        check_done(base, values(before))
+        assert [each.partition_path for each in scan(base).latest_slices] == ["p", "q"]
+
+    return Case(table=base, run=run, check_now=check_now, check_end=check_end)
+
+
 def last(calls: Sequence[str], suffix: str) -> int:
     return max(number for number, call in enumerate(calls) if call.endswith(suffix))
 
@@ -187,6 +217,7 @@ AFTERS = {
 }
 KILLED = Extent(check=(FaultKind.KILL,))
 ONLY_KILLED = Extent(check=(FaultKind.KILL,), test=(FaultKind.KILL,))
+SLOWLY_KILLED = Extent(test=(FaultKind.KILL,))
 NIGHTLY = Extent(test=())
 
 ROWS = (
@@ -200,6 +231,8 @@ ROWS = (
     Row(make=writing_a_log_of_changes, table="cow-captured/upsert", disk=ONLY_KILLED),
     Row(make=writing_native_logs, table="mor-buckets-native/upsert", disk=ONLY_KILLED),
     Row(make=moving_rows, table="mor-moves/upsert", disk=ONLY_KILLED),
+    Row(make=packing, table="cow-simple", disk=SLOWLY_KILLED, store=NIGHTLY),
+    Row(make=packing, table="mor-column", disk=NIGHTLY, store=SLOWLY_KILLED),
 )
 
 

@@ -48,6 +48,7 @@ SERVICES = (
     ServiceLine("archive", JobKind.ARCHIVE, has_section=True),
     ServiceLine("verification", JobKind.VERIFICATION, is_of_round=False),
     ServiceLine("savepoint", is_of_round=False),
+    ServiceLine("clustering", is_of_round=False),
 )
 """In the order in which a table gets them, after recovery: a failed write holds compaction and cleaning back, a
 compaction makes the slices old that a clean deletes, an index reads files before these go, and what a clean still needs

@@ -130,6 +130,13 @@ class WriteRequest:
     """What the commit says beside the schema."""
     conflict_retries: int = 0
     """How often a write begins again that met another one (`hoodie.write.num.retries.on.conflict.failures`)."""
+    service: str | None = None
+    """The operation type of a service that takes file groups away as this operation does; None: it is a write."""
+
+    @property
+    def operation_type(self) -> str:
+        """The name that the commit has for it."""
+        return self.service or self.operation.operation_type
 
     @property
     def deduplicates(self) -> bool:

@@ -20,6 +20,7 @@ from lakeward.format.timeline.commit_metadata import NO_COMMIT, WriteStat
 from lakeward.merge.memory_budget import MEMORY_BYTES, MemoryBudget
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.read.slice_input import SliceInput
+from lakeward.table.file_group import FileSlice
 from lakeward.table.index_definitions import IndexedColumns
 from lakeward.write.request import FileSizes, WriteOperation
 
@@ -172,3 +173,5 @@ class Assignment:
     """Every place of the workload; without a share the rows go nowhere, as deletes of unknown keys."""
     replaced: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The file groups that go, by partition path; partitions without any are among them, as in Hudi's commits."""
+    taken: tuple[FileSlice, ...] = ()
+    """The slices whose rows the targets get, where no rows come from elsewhere."""

@@ -15,9 +15,10 @@ Touches: the attempt's folder; `.inflight`; new partitions get their metadata fi
          table. What it publishes `protocol/attempts/attempt.py` does; storage, reading timeline files.
 Keeps:   1. what is published meets nothing that completed since the write began;
          2. a base file is replaced only if it is still its group's newest, with nothing on top of it that was not
-            merged;
+            merged; a slice whose rows were taken, only if it is the group's newest with just these files;
          3. a partition has its metadata file before any file of the write stands in it;
-         4. an instant that cannot be read is an error: it may have touched anything.
+         4. an instant that cannot be read is an error: it may have touched anything;
+         5. what a service writes is published only while no write is at work, as the service sees it.
 Source:  BaseCommitActionExecutor.saveWorkloadProfileMetadataToInflight, CommitUtils.buildMetadata (Hudi 1.2);
          ConcurrentOperation (Hudi 1.2)
 """
@@ -27,9 +28,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from lakeward.base.errors import Conflict, LakewardError
+from lakeward.base.errors import Conflict, LakewardError, TryLater
 from lakeward.base.paths import join
 from lakeward.engine.dispatch.dispatcher import Progress
 from lakeward.format.file_name import parse_any_data_file
@@ -158,7 +159,7 @@ def completed_write(
         partition_to_write_stats={path: tuple(each) for path, each in stats.items()},
         compacted=False,
         extra_metadata={"schema": schema, **request.extra_metadata},
-        operation_type=request.operation.operation_type,
+        operation_type=request.operation_type,
     )
     if request.operation.replaces:
         return write_replace_metadata(replace(metadata, partition_to_replace_file_ids=replaced))
@@ -176,6 +177,16 @@ class _Work:
     metadata_part: MetadataPart
 
 
+class GivesWay(Protocol):
+    """How a service that writes gives way to writers, for which a write itself does not wait."""
+
+    def await_writers(self) -> None:
+        """Return once none is at work. Not under the lock. Raises `TryLater` where that was waited for long enough."""
+
+    def is_clear(self) -> bool:
+        """Whether none is at work under the lock."""
+
+
 class WriteRun:
     def __init__(
         self,
@@ -186,6 +197,7 @@ class WriteRun:
         assign: Assign = assign_rows,
         open_index: OpenIndex | None = None,
         shadow: OpenIndex | None = None,
+        yielding: GivesWay | None = None,
     ) -> None:
         """
         Args:
@@ -193,8 +205,10 @@ class WriteRun:
             assign: chooses which file groups take the rows.
             open_index: the index of Lakeward that learns of the write.
             shadow: another one that learns of it, if it can: where it cannot it is behind, and the write goes on.
+            yielding: of a service; a write fails where it meets another one, and waits for none.
         """
         self._table = table
+        self._yielding = yielding
         self._begun = begun
         self._flow = flow
         self._schema = schema
@@ -211,7 +225,7 @@ class WriteRun:
 
     @property
     def name(self) -> str:
-        return f"{self._begun.request.operation} {self._begun.instant}"
+        return f"{self._begun.request.operation_type.lower()} {self._begun.instant}"
 
     @property
     def groups(self) -> Sequence[GroupId]:
@@ -245,14 +259,15 @@ class WriteRun:
         )
         self._groups = tuple((target.partition_path, target.file_id) for target in assignment.targets)
         self._begin_partitions(snapshot, {partition_path for partition_path, _ in self._groups})
-        self.attempt.files.begin(write_profile(assignment, begun.request.operation.operation_type))
+        self.attempt.files.begin(write_profile(assignment, begun.request.operation_type))
         table.guard()
         results = self._flow.write(context, assignment, on_progress=self._report("file groups written"))
         metadata_part = MetadataPart(table, self.attempt, measured=context.indexed)
         self._work = _Work(snapshot, assignment, context, results, metadata_part)
 
     def await_writers(self) -> None:
-        """A write waits for no other: it fails where it meets one."""
+        if self._yielding is not None:
+            self._yielding.await_writers()
 
     def prepare(self) -> None:
         done = self._done
@@ -271,8 +286,17 @@ class WriteRun:
             )
         self._check_conflicts(snapshot)
         self._check_slices(snapshot)
+        if self._yielding is not None and not self._yielding.is_clear():
+            return Unpublished.HELD_BACK
         self.attempt.stage(completed_write(begun.request, done.results, self._schema, done.assignment.replaced))
         participants = done.metadata_part.participants(snapshot, self._file_changes, fence=fence)
+        if self._yielding is not None and not self._yielding.is_clear():
+            # t0 W takes its time and gives the lock back; t1 we take it, and see no write; t2 W's `.requested` comes.
+            raise TryLater(
+                f"{self.name} met a write that began while it was about to be published.",
+                why="That write may have looked at the table before, and would fail for what it then finds replaced.",
+                remedy="Run the command again; nothing was published.",
+            )
         return Publication(
             table.minter(snapshot, zone=begun.zone).mint,
             winners=self._winners(),
@@ -428,6 +452,13 @@ class WriteRun:
                 raise _met(self.name, "Its newest file slice is another one now.", group)
             if group in held:
                 raise _met(self.name, f"Since it began {held[group]} is planned over it.", group)
+        held |= snapshot.pending_log_compactions
+        for taken in self._done.assignment.taken:
+            if newest.get(taken.group_id) != taken:
+                raise _met(self.name, "Its newest file slice is another one now.", taken.group_id)
+            if taken.group_id in held:
+                why = f"Since it began {held[taken.group_id]} is planned over it."
+                raise _met(self.name, why, taken.group_id)
 
     def _winners(self) -> list[Winner]:
         return [

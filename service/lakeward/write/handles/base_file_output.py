@@ -39,6 +39,8 @@ class FinishedBaseFile:
     size_bytes: int
     column_stats: tuple[ColumnStatsRecord, ...]
     bloom_error_rate: float | None
+    digest: str
+    """Hexadecimal, over the rows without the file's name; without verification over those that brought hashes."""
 
 
 class BaseFileOutput:
@@ -112,6 +114,13 @@ class BaseFileOutput:
         """Append rows of the table; the column of the file's name may be missing."""
         if self._context.verify:
             self._digest.update(rows)
+        self._append(rows)
+
+    def write_hashed(self, rows: pa.RecordBatch) -> None:
+        """The same for rows that bring along the hashes that they had when they were read."""
+        self._append(self._digest.take_hashes(rows))
+
+    def _append(self, rows: pa.RecordBatch) -> None:
         self._statistics.add(rows)
         self._writer.write(rows)
         self._size.add(rows.nbytes)
@@ -128,7 +137,9 @@ class BaseFileOutput:
         if self._context.verify:
             self._verify(path)
         records = self._statistics.records(self._storage, path)
-        return FinishedBaseFile(self._name, stats.rows, stats.size_bytes, records, stats.bloom_error_rate)
+        return FinishedBaseFile(
+            self._name, stats.rows, stats.size_bytes, records, stats.bloom_error_rate, self._digest.hexdigest
+        )
 
     def _verify(self, path: str) -> None:
         read_back = Digest()

@@ -1,0 +1,151 @@
+"""`lakeward cluster TABLE`: pack small file groups into larger ones; with --dry-run say which, and why.
+
+Touches: stdout, stderr; the table, through `services/clustering/run/clusterer.py`.
+Keeps:   nothing is written without a statement about the table's other writers, nor with --dry-run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+
+from lakeward.base.quantities import format_count, format_size, parse_duration, parse_memory, parse_size
+from lakeward.cli.configured_table import ZonedTable
+from lakeward.cli.options.engine import EngineArguments
+from lakeward.cli.options.lock import LockArguments
+from lakeward.cli.options.values import parse_option
+from lakeward.cli.result import DryRunOption, Result
+from lakeward.cli.serviced import compaction_options, serviced_table
+from lakeward.services.clustering.plan.pack_plan import GROUPS_MIN, TARGET_BYTES, PackOptions, PackPlan
+from lakeward.services.clustering.run.clusterer import ClusteringReport, preview_clustering
+from lakeward.services.clustering.run.clusterer import cluster as run_clustering
+from lakeward.services.clustering.run.packed_file import write_packed_file_at
+
+
+def cluster(
+    *,
+    opened: ZonedTable,
+    partition: Annotated[
+        list[str] | None, typer.Option(metavar="PATH", help="Only the partition of this path. Repeatable.")
+    ] = None,
+    target_size: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="The size of new file groups, at most; default 120MiB, as Hudi's writers."),
+    ] = None,
+    min_groups: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=2,
+            help="So many small file groups beside each other are packed though they have less than 75 % of the "
+            "target.",
+        ),
+    ] = GROUPS_MIN,
+    max_bytes: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="The most that one run packs; default: no cap.")
+    ] = None,
+    yield_to_writers: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="How long to wait for a pause of the writers; default 1m."),
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Peak memory of one task, from 300MiB; default 512MiB.")
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="List every file group with the reason why it is packed, or is not.")
+    ] = False,
+    given: LockArguments,
+    engine: EngineArguments,
+    dry_run: DryRunOption = False,
+) -> Result:
+    """Pack small file groups into larger ones, in each partition. Rows stay as they are, in the order of their keys.
+
+    File groups with 75 % of the target or more are left alone, and so are buckets and those that something pending
+    names. Rows of logs are merged. The file groups that went are deleted by a later clean. Nothing is published while a
+    write is at work in one of the partitions: it is done in a pause of the writers, or not.
+    """
+    locks = given.over(opened, dry_run=dry_run)
+    options = compaction_options(opened, locks)
+    yielding = options.yielding
+    seconds = parse_option(parse_duration, "--yield-to-writers", yield_to_writers, yielding.seconds)
+    options = replace(
+        options,
+        yielding=replace(yielding, seconds=seconds),
+        memory_bytes=parse_option(parse_memory, "--memory", memory, options.memory_bytes),
+    )
+    packing = PackOptions(
+        target_bytes=parse_option(parse_size, "--target-size", target_size, TARGET_BYTES),
+        groups_min=min_groups,
+        bytes_max=None if max_bytes is None else parse_option(parse_size, "--max-bytes", max_bytes, 0),
+    )
+    partitions = None if partition is None else frozenset(path.strip("/") for path in partition)
+    with (
+        engine.over(opened.settings, memory_bytes=options.memory_bytes) as engines,
+        serviced_table(opened, options) as serviced,
+    ):
+        if dry_run:
+            report = ClusteringReport(preview_clustering(serviced, packing, partitions))
+        else:
+            engines.check()
+            report = run_clustering(
+                serviced,
+                packing,
+                engines.choose,
+                partial(write_packed_file_at, serviced.base_path),
+                partitions=partitions,
+            )
+    plan = report.plan
+    return Result(
+        document=_as_json(report, dry_run=dry_run),
+        lines=[*_summary(report, dry_run=dry_run), *(_decisions(plan) if explain else ())],
+        is_nothing=not plan.packed,
+    )
+
+
+def _as_json(report: ClusteringReport, *, dry_run: bool) -> dict[str, Any]:
+    plan = report.plan
+    return {
+        "dry_run": dry_run,
+        "instant": report.instant,
+        "completion_time": report.completion_time,
+        "input_groups": plan.input_groups,
+        "input_bytes": plan.input_bytes,
+        "output_groups": len(plan.packed) if report.instant is None else report.output_groups,
+        "output_bytes": None if report.instant is None else report.output_bytes,
+        "rows": None if report.instant is None else report.rows,
+        "file_groups": [
+            {
+                "partition": each.partition_path,
+                "file_id": each.file_id,
+                "bytes": each.bytes,
+                "reason": each.reason.value,
+                "why": each.why,
+            }
+            for each in plan.decisions
+        ],
+    }
+
+
+def _summary(report: ClusteringReport, *, dry_run: bool) -> Iterator[str]:
+    plan = report.plan
+    if not plan.packed:
+        yield "Nothing to pack."
+    elif dry_run:
+        groups = format_count(plan.input_groups, "file group")
+        yield f"Would pack {groups} into {len(plan.packed)}, {format_size(plan.input_bytes)}."
+    else:
+        groups = format_count(plan.input_groups, "file group")
+        sizes = f"{format_size(plan.input_bytes)} into {format_size(report.output_bytes)}"
+        yield f"Packed {groups} into {report.output_groups}, {sizes}, {format_count(report.rows, 'row')}."
+    for reason, number in sorted(Counter(each.reason for each in plan.decisions).items()):
+        yield f"  {reason}: {format_count(number, 'file group')}"
+
+
+def _decisions(plan: PackPlan) -> Iterator[str]:
+    for each in plan.decisions:
+        yield f"{each.partition_path or '(no partition)'} {each.file_id} {each.reason}: {each.why}"

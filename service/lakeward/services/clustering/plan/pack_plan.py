@@ -1,0 +1,206 @@
+"""Choose which small file groups become one: a table snapshot in, the plan of a packing out.
+
+    file group         by what                                            becomes
+    pending, frozen    something pending names it, or it is not known     left alone
+    bucket             its id begins like that of a bucket                left alone: it is where writers look for keys
+    large enough       75 % of the target or more                         left alone
+    small              put together with its neighbours, oldest first,    one new file group, where that has 75 % of the
+                       as long as they fit into the target                target, or takes in as many as are worth it
+
+Neighbours by age stay neighbours, since rows that came together are often asked for together. What is too few is left
+for a later run, which finds more of them: else every run would write the same rows again for one more small file.
+
+Touches: nothing, so equal snapshots and options give equal plans.
+Keeps:   1. a file group that something pending names, that is frozen or is a bucket is never packed;
+         2. what is packed into one is of one partition, two file groups or more, and no larger than the target;
+         3. each file group of the partitions has one decision, with its figures;
+         4. no more bytes are packed than the cap, those first that end the most files for a byte.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lakeward.base.quantities import format_count, format_size
+from lakeward.index.simple_bucket import bucket_of
+from lakeward.table.file_group import FileSlice
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.snapshot import TableSnapshot
+
+TARGET_BYTES = 120 * 1024 * 1024
+"""`hoodie.parquet.max.file.size`: what Hudi's writers fill a file up to."""
+GROUPS_MIN = 5
+"""`min-input-files` of Iceberg's rewrite_data_files."""
+_BUCKETS_LIKELY = 10_000
+"""A random id has a smaller number of eight digits in front in one of 400,000 cases, and is then left alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackOptions:
+    target_bytes: int = TARGET_BYTES
+    groups_min: int = GROUPS_MIN
+    """So many small file groups are worth a write, whatever their size."""
+    bytes_max: int | None = None
+    """The most that is read in one run; None: no cap."""
+
+    @property
+    def enough_bytes(self) -> int:
+        """A file group of so many bytes is left alone."""
+        return self.target_bytes * 3 // 4
+
+
+class PackReason(StrEnum):
+    """Why a file group is packed, or is not."""
+
+    PACKED = "packed"
+    LARGE_ENOUGH = "large-enough"
+    TOO_FEW = "too-few"
+    OVER_THE_CAP = "over-the-cap"
+    BUCKET = "bucket"
+    PENDING = "pending-work"
+    FROZEN = "frozen"
+
+
+@dataclass(frozen=True, slots=True)
+class PackDecision:
+    partition_path: str
+    file_id: str
+    bytes: int
+    """The newest slice has so many, logs among them; 0 where it is not known."""
+    reason: PackReason
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class PackedGroup:
+    """File slices that become one new file group."""
+
+    partition_path: str
+    slices: tuple[FileSlice, ...]
+    """Oldest first."""
+
+    @property
+    def bytes(self) -> int:
+        return sum(each.bytes for each in self.slices)
+
+
+@dataclass(frozen=True, slots=True)
+class PackPlan:
+    packed: tuple[PackedGroup, ...]
+    decisions: tuple[PackDecision, ...]
+    """One for each file group of the partitions that were looked at, by partition and id."""
+
+    @property
+    def input_groups(self) -> int:
+        return sum(len(each.slices) for each in self.packed)
+
+    @property
+    def input_bytes(self) -> int:
+        return sum(each.bytes for each in self.packed)
+
+
+def plan_packing(
+    snapshot: TableSnapshot, options: PackOptions, *, partitions: Collection[str] | None = None
+) -> PackPlan:
+    """
+    Args:
+        partitions: the paths of those that are looked at; None for all.
+    """
+    decisions: dict[GroupId, PackDecision] = {}
+    small: dict[str, list[FileSlice]] = defaultdict(list)
+    for slice_ in snapshot.latest_slices:
+        if partitions is not None and slice_.partition_path not in partitions:
+            continue
+        found = _left_alone(snapshot, slice_, options)
+        if found is None:
+            small[slice_.partition_path].append(slice_)
+        else:
+            decisions[slice_.group_id] = _decision(slice_, *found)
+    for frozen in snapshot.frozen:
+        if partitions is None or frozen.partition_path in partitions:
+            place = (frozen.partition_path, frozen.file_id)
+            decisions[place] = PackDecision(*place, 0, PackReason.FROZEN, frozen.why)
+    worth: list[PackedGroup] = []
+    for path, slices in small.items():
+        for together in _neighbours(slices, options.target_bytes):
+            group = PackedGroup(path, together)
+            if len(together) > 1 and (group.bytes >= options.enough_bytes or len(together) >= options.groups_min):
+                worth.append(group)
+                continue
+            for slice_ in together:
+                decisions[slice_.group_id] = _decision(slice_, PackReason.TOO_FEW, _too_few(group, options))
+    packed = _within_cap(worth, options)
+    for group in worth:
+        reason, why = _packed(group, options) if group in packed else _over_the_cap(group, options)
+        for slice_ in group.slices:
+            decisions[slice_.group_id] = _decision(slice_, reason, why)
+    in_order = sorted(packed, key=lambda group: (group.partition_path, group.slices[0].base_instant))
+    return PackPlan(tuple(in_order), tuple(decisions[place] for place in sorted(decisions)))
+
+
+def _left_alone(snapshot: TableSnapshot, slice_: FileSlice, options: PackOptions) -> tuple[PackReason, str] | None:
+    """None for a file group that may be packed, as far as it alone says."""
+    pending = (
+        (snapshot.pending_compactions, "compaction"),
+        (snapshot.pending_log_compactions, "log compaction"),
+        (snapshot.pending_clusterings, "clustering"),
+    )
+    for planned, what in pending:
+        if slice_.group_id in planned:
+            return PackReason.PENDING, f"{what} {planned[slice_.group_id]} is planned over it"
+    bucket = bucket_of(slice_.file_id)
+    if bucket is not None and bucket < _BUCKETS_LIKELY:
+        return PackReason.BUCKET, f"it is bucket {bucket}, where writers look for its keys"
+    if slice_.bytes >= options.enough_bytes:
+        size, enough = format_size(slice_.bytes), format_size(options.enough_bytes)
+        return PackReason.LARGE_ENOUGH, f"{size}, of {enough} or more"
+    return None
+
+
+def _neighbours(slices: Sequence[FileSlice], target_bytes: int) -> Iterator[tuple[FileSlice, ...]]:
+    together: list[FileSlice] = []
+    size = 0
+    for slice_ in sorted(slices, key=lambda each: (each.base_instant, each.file_id)):
+        if together and size + slice_.bytes > target_bytes:
+            yield tuple(together)
+            together, size = [], 0
+        together.append(slice_)
+        size += slice_.bytes
+    if together:
+        yield tuple(together)
+
+
+def _within_cap(worth: Sequence[PackedGroup], options: PackOptions) -> Collection[PackedGroup]:
+    if options.bytes_max is None:
+        return worth
+    chosen, left = [], options.bytes_max
+    for group in sorted(worth, key=lambda each: each.bytes / len(each.slices)):
+        if group.bytes <= left:
+            chosen.append(group)
+            left -= group.bytes
+    return chosen
+
+
+def _decision(slice_: FileSlice, reason: PackReason, why: str) -> PackDecision:
+    return PackDecision(slice_.partition_path, slice_.file_id, slice_.bytes, reason, why)
+
+
+def _packed(group: PackedGroup, options: PackOptions) -> tuple[PackReason, str]:
+    groups = format_count(len(group.slices), "file group")
+    sizes = f"{format_size(group.bytes)} of {format_size(options.target_bytes)}"
+    return PackReason.PACKED, f"{groups} become one, {sizes}"
+
+
+def _over_the_cap(group: PackedGroup, options: PackOptions) -> tuple[PackReason, str]:
+    assert options.bytes_max is not None
+    cap = format_size(options.bytes_max)
+    return PackReason.OVER_THE_CAP, f"with its neighbours {format_size(group.bytes)}, more than is left of {cap}"
+
+
+def _too_few(group: PackedGroup, options: PackOptions) -> str:
+    number, enough = format_count(len(group.slices), "small file group"), format_size(options.enough_bytes)
+    least = options.groups_min
+    return f"with its neighbours {number}, {format_size(group.bytes)}: fewer than {least}, and less than {enough}"

@@ -1,0 +1,273 @@
+"""Pack small file groups of a table into new ones, as one commit that replaces them.
+
+    no lock   what dead processes of Lakeward left is ended -> plan -> no write at work
+    lock      the instant stands on the timeline as that of a write which replaces groups, and names none of them yet
+    no lock   `.inflight` -> the slices become files of new groups -> no write at work
+    lock      each slice is still its group's newest, and no write is at work -> metadata table -> `.replacecommit`
+
+The instant is in the names of its files, so it stands on the timeline before the first of them. In this form it holds
+no writer up, and a writer that cleans up after failed writes rolls it back when its process died, with its files. As a
+pending clustering it would stay there for ever, or have writers refuse updates.
+
+A write that is at work when the groups are replaced may have looked at them before: it would fail, or its rows would
+be where no reader looks. So none may be: neither one whose heartbeat beats, nor one that is pending and seems dead, until
+it is rolled back.
+
+Touches: the table, through `write/write_start.py` and `write/write_run.py`; through a dispatcher the files.
+Keeps:   1. the table has the same rows before and after, each with its commit time and its sequence number;
+         2. nothing is published while a pending write may touch one of the partitions, where writers are not stopped;
+         3. where a slice is another one when it is published, nothing is, and nothing of the attempt is left;
+         4. a table on which packing would harm is refused by name.
+See:     docs/decisions/0137-the-form-of-a-pending-clustering.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from uuid import uuid4
+
+from lakeward.base.errors import Conflict, Refused, TryLater
+from lakeward.base.paths import join
+from lakeward.engine.dispatch.dispatcher import Dispatcher, Failure, Progress, make_ready, raise_first
+from lakeward.format.timeline.instant import Instant
+from lakeward.protocol.life_cycle import run_attempt
+from lakeward.protocol.metadata.snapshot import check_rows_can_be_written
+from lakeward.protocol.preconditions import check_space
+from lakeward.protocol.refusals.eligibility import TableService, find_refusals, refuse
+from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.read.newest_slice import table_reading
+from lakeward.services.clustering.plan.pack_plan import PackedGroup, PackOptions, PackPlan, plan_packing
+from lakeward.services.clustering.run.packed_file import PackSpec
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import OTHER_BUCKETS, hoodie_folder
+from lakeward.table.timeline.timeline import WRITE_ACTIONS
+from lakeward.write.flow.flow import Flow
+from lakeward.write.flow.row_keys import Keying
+from lakeward.write.request import FileSizes, WriteOperation, WriteRequest
+from lakeward.write.tagging.tagging_kinds import Tagging
+from lakeward.write.target import Assignment, HandleKind, TargetResult, Workload, WriteContext, WriteTarget
+from lakeward.write.whole_write import known_schema
+from lakeward.write.write_run import WriteRun
+from lakeward.write.write_start import begin_write, end_dead_writes
+
+CLUSTER = "CLUSTER"
+"""The operation type of Hudi's clusterings: readers of changes find no changed row in such a commit."""
+PACKED_KEY = "lakeward.packed"
+"""Entry of the commit: how many file groups became how many."""
+
+WritePackedFile = Callable[[WriteContext, PackSpec, int], TargetResult]
+
+_POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringReport:
+    plan: PackPlan
+    instant: str | None = None
+    """None where there was nothing to do."""
+    completion_time: str | None = None
+    results: tuple[TargetResult, ...] = ()
+
+    @property
+    def output_groups(self) -> int:
+        return sum(len(result.files) for result in self.results)
+
+    @property
+    def output_bytes(self) -> int:
+        return sum(file.size_bytes for result in self.results for file in result.files)
+
+    @property
+    def rows(self) -> int:
+        return sum(file.stat.num_writes or 0 for result in self.results for file in result.files)
+
+
+def preview_clustering(
+    table: ServicedTable, options: PackOptions, partitions: Collection[str] | None = None
+) -> PackPlan:
+    """The plan that `cluster` would make now; nothing is written. Raises `Refused`."""
+    return plan_packing(_clusterable(table), options, partitions=partitions)
+
+
+def cluster(
+    table: ServicedTable,
+    options: PackOptions,
+    choose_dispatcher: Callable[[int], Dispatcher],
+    write_packed_file: WritePackedFile,
+    *,
+    partitions: Collection[str] | None = None,
+) -> ClusteringReport:
+    """
+    Args:
+        choose_dispatcher: from the bytes that are read to what runs the work.
+        write_packed_file: called where the work runs; has its own access to the storage.
+
+    Raises `Refused`, `TryLater` where writers leave no gap, `Conflict` where a slice is another one meanwhile, and what
+    the life cycle raises; then nothing is left of it."""
+    end_dead_writes(table)
+    snapshot = _clusterable(table)
+    plan = plan_packing(snapshot, options, partitions=partitions)
+    if not plan.packed:
+        return ClusteringReport(plan)
+    schema = known_schema(snapshot)
+    assert schema is not None, "there are files"
+    check_space(table, plan.input_bytes, what="clustering", remedy="Make room, or clean the table first.")
+    dispatcher = choose_dispatcher(plan.input_bytes)
+    make_ready(dispatcher, table)
+    yielding = _PauseOfWriters(table, {group.partition_path for group in plan.packed})
+    yielding.await_writers()
+    counts = f"{plan.input_groups} file groups into {len(plan.packed)}"
+    request = WriteRequest(
+        WriteOperation.INSERT_OVERWRITE,
+        service=CLUSTER,
+        sizes=FileSizes(max_file=options.target_bytes),
+        extra_metadata={PACKED_KEY: counts},
+    )
+    packing = _Packing(plan.packed, dispatcher, write_packed_file)
+    begun = begin_write(table, request)
+    yielding.own = begun.instant
+    run = WriteRun(table, begun, packing, schema, packing.assign, yielding=yielding)
+    completion_time = run_attempt(table, run)
+    return ClusteringReport(plan, begun.instant, completion_time, tuple(run.results))
+
+
+def _clusterable(table: ServicedTable) -> TableSnapshot:
+    """The table, all of it, where nothing is against packing. Raises `Refused`."""
+    snapshot = table.snapshot(service=TableService.WRITING)
+    refuse(table.base_path, find_refusals(snapshot, TableService.READING))
+    check_rows_can_be_written(table.storage, snapshot)
+    config = snapshot.config
+    if table.storage.list(join(hoodie_folder(table.base_path), OTHER_BUCKETS)):
+        raise _refused(
+            table,
+            f"There is .hoodie/{OTHER_BUCKETS}: the table's buckets hash consistently, or differ in their number from "
+            "partition to partition, and writers find keys by file groups that must stay.",
+        )
+    if config.index_type is not None and "BUCKET" in config.index_type:
+        raise _refused(
+            table, "Its index is that of buckets: a file group is a bucket, where writers look for its keys."
+        )
+    if config.cdc_enabled:
+        raise _refused(
+            table, "It captures changes, and what its readers make of file groups that are replaced is not tried."
+        )
+    if config.is_lsm_tree or config.version.has_native_logs:
+        raise _refused(table, "No released Hudi reads it, so what other readers find afterwards is not tried.")
+    return snapshot
+
+
+def _refused(table: ServicedTable, why: str) -> Refused:
+    return Refused(
+        f"Small file groups of {table.base_path} are not packed.",
+        why=why,
+        remedy="Leave the clustering of this table to Hudi.",
+    )
+
+
+class _Packing:
+    """Assigns planned groups to new ones, and is the flow to which no rows come."""
+
+    def __init__(
+        self, planned: Collection[PackedGroup], dispatcher: Dispatcher, write_packed_file: WritePackedFile
+    ) -> None:
+        self._planned = planned
+        self._dispatcher = dispatcher
+        self._write_packed_file = write_packed_file
+        self._specs: list[PackSpec] = []
+
+    def assign(
+        self,
+        table: ServicedTable,
+        snapshot: TableSnapshot,
+        request: WriteRequest,
+        flow: Flow,
+        *,
+        schema: str,
+        instant: str,
+        on_progress: Callable[[Progress], None],
+    ) -> Assignment:
+        refuse(table.base_path, find_refusals(snapshot, TableService.READING))
+        latest = {slice_.group_id: slice_ for slice_ in snapshot.latest_slices}
+        taken = tuple(slice_ for group in self._planned for slice_ in group.slices)
+        for slice_ in taken:
+            if latest.get(slice_.group_id) != slice_:
+                raise Conflict(
+                    f"File group {slice_.file_id} has another newest slice than when it was chosen.",
+                    why="Another process works on the table.",
+                    remedy="Run the command again; nothing was published.",
+                    file_group=slice_.group_id,
+                )
+        reading = table_reading(snapshot, merges=True)
+        replaced: dict[str, tuple[str, ...]] = {}
+        for index, group in enumerate(self._planned):
+            path = group.partition_path
+            target = WriteTarget(index, HandleKind.CREATE, path, f"{uuid4()}-0", rolls_over=False)
+            slices = tuple(
+                replace(
+                    reading.slice_input(slice_),
+                    memory_bytes=table.options.memory_bytes,
+                    widens_nested_floats=snapshot.config.version.widens_floats_alike,
+                )
+                for slice_ in group.slices
+            )
+            self._specs.append(PackSpec(target, slices))
+            replaced[path] = (*replaced.get(path, ()), *(slice_.file_id for slice_ in group.slices))
+        return Assignment(tuple(spec.target for spec in self._specs), {}, replaced, taken)
+
+    def tag(self, keying: Keying, tagging: Tagging, *, on_progress: Callable[[Progress], None]) -> Workload:
+        raise AssertionError("no rows come")
+
+    def write(
+        self, context: WriteContext, assignment: Assignment, *, on_progress: Callable[[Progress], None]
+    ) -> list[TargetResult]:
+        outcomes = self._dispatcher.run(
+            partial(self._write_packed_file, context),
+            self._specs,
+            description=f"clustering {context.instant}",
+            on_progress=on_progress,
+        )
+        raise_first([outcome.error for outcome in outcomes if isinstance(outcome, Failure)])
+        return [outcome.result for outcome in outcomes if not isinstance(outcome, Failure)]
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+
+class _PauseOfWriters:
+    """Waits for the writes that are pending in some partitions."""
+
+    def __init__(self, table: ServicedTable, partitions: Collection[str]) -> None:
+        self._table = table
+        self._partitions = partitions
+        self.own: str | None = None
+        """The instant of the attempt, once it has one."""
+
+    def await_writers(self) -> None:
+        if self._table.options.writers_stopped:
+            return
+        started, limit = self._table.clock.monotonic(), self._table.options.yielding.seconds
+        while (write := next(self._at_work(), None)) is not None:
+            waited = self._table.clock.monotonic() - started
+            if waited >= limit:
+                raise TryLater(
+                    f"{write.action} {write.time} is at work on the table, or was left by a process that died.",
+                    why="A write that is pending while file groups are replaced may put its rows into them; "
+                    f"{limit:.0f} s were waited (--yield-to-writers).",
+                    remedy="Run the command again in a pause of the writers; where the process is gone, roll its write "
+                    "back first (lakeward rollback). Nothing was published.",
+                )
+            self._table.pause(f"{write.action} {write.time} is at work", waited, seconds=_POLL_SECONDS)
+
+    def is_clear(self) -> bool:
+        return self._table.options.writers_stopped or next(self._at_work(), None) is None
+
+    def _at_work(self) -> Iterator[Instant]:
+        """Pending writes, dead ones too, that may touch one of the partitions."""
+        snapshot = self._table.snapshot(only=(), service=TableService.WRITING)
+        for each in snapshot.timeline.pending:
+            if each.time == self.own or each.action not in WRITE_ACTIONS:
+                continue
+            profile = snapshot.write_profiles.get(each.time)
+            if profile is None or not profile.partitions.isdisjoint(self._partitions):
+                yield each

@@ -1,0 +1,145 @@
+"""Small file groups that Hudi made, packed by Lakeward: Hudi reads the same rows from fewer files, and writes on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakeward.base.clock import SystemClock
+from tests.faults import Fault, FaultKind, FaultyStorage, Killed
+from tests.hudi.table import HudiTable, TableShape
+from tests.interop.lakeward_cli import lakeward
+from tests.services.clustering.run.packing import pack
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+RECORD_INDEX = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.global.record.level.index.enable": "true",
+    "hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX",
+}
+BLOOM = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.index.bloom.filter.enable": "true",
+    "hoodie.index.type": "BLOOM",
+    "hoodie.bloom.index.use.metadata": "true",
+}
+BY_LISTING = {"hoodie.metadata.enable": "false"}
+SHARED = {
+    "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+    "hoodie.clean.failed.writes.policy": "LAZY",
+}
+CLEANING = {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": "1"}
+
+Rows = dict[str, tuple[int, str, str]]
+"""Maps a key to its ordering value, partition and value."""
+
+
+def made(spark: SparkSession, path: Path, table_type: str, options: Mapping[str, str]) -> tuple[HudiTable, Rows]:
+    """Twelve small file groups in two partitions, some of them updated."""
+    shape = TableShape(partition_fields="part", options={"hoodie.datasource.write.table.type": table_type, **options})
+    table, rows = HudiTable(spark, path, shape), Rows()
+    for turn in range(6):
+        write(spark, table, rows, {f"k{turn}{n}": (1, f"p{n % 2}", f"first {turn}") for n in range(4)}, "insert")
+    write(spark, table, rows, {"k00": (2, "p0", "updated"), "k51": (2, "p1", "updated")}, "upsert")
+    write(spark, table, rows, {"k12": rows["k12"]}, "delete")
+    return table, rows
+
+
+def write(spark: SparkSession, table: HudiTable, known: Rows, rows: Rows, operation: str, **options: str) -> None:
+    frame = spark.createDataFrame(
+        [(key, *row) for key, row in rows.items()], "id string, ts long, part string, v string"
+    )
+    table.write(frame, operation, **options)
+    for key, row in rows.items():
+        if operation == "delete":
+            del known[key]
+        else:
+            known[key] = row
+
+
+def check(table: HudiTable, rows: Rows) -> None:
+    """Hudi reads these by listing and by the metadata table, and so does Lakeward."""
+    for options in ({}, BY_LISTING):
+        found = table.frame(**options).select("id", "ts", "part", "v").collect()
+        assert {row["id"]: (row["ts"], row["part"], row["v"]) for row in found} == rows, options
+        assert len(found) == len(rows), options
+    exit_code, report = lakeward("verify", str(table.path), "--all")
+    assert exit_code == 0, report
+
+
+def files_read(table: HudiTable) -> int:
+    return table.frame().select("_hoodie_file_name").distinct().count()
+
+
+@pytest.mark.parametrize(
+    ("table_type", "options"),
+    [
+        ("MERGE_ON_READ", RECORD_INDEX),
+        pytest.param("COPY_ON_WRITE", RECORD_INDEX, marks=pytest.mark.wide),
+        pytest.param("COPY_ON_WRITE", BLOOM, marks=pytest.mark.wide),
+        pytest.param("MERGE_ON_READ", BY_LISTING, marks=pytest.mark.wide),
+    ],
+)
+def test_hudi_reads_the_same_rows_and_writes_on(
+    spark: SparkSession, tmp_path: Path, table_type: str, options: dict[str, str]
+) -> None:
+    """Keeps 1 of services/clustering/run/clusterer, as released Hudi and hudi-rs see it: every row with its meta
+    columns, from two files instead of twelve. Updates, deletes and a clean of Hudi's find keys in the new groups, time
+    travel finds the old ones."""
+    table, rows = made(spark, tmp_path / "t", table_type, options)
+    last = table.completed_instants()[-1]
+    before, as_of, files = table.snapshot(), table.as_of(last[0]), files_read(table)
+    by_hudi_rs = table.read_by_hudi_rs()
+    exit_code, report = lakeward("cluster", str(table.path), "--writers", "stopped")
+    assert exit_code == 0, report
+    assert (report["input_groups"], report["output_groups"], report["rows"]) == (12, 2, len(rows))
+    assert table.snapshot() == table.snapshot(**BY_LISTING) == before
+    assert table.read_by_hudi_rs() == by_hudi_rs
+    assert files >= 12 and files_read(table) == 2
+    assert table.as_of(last[0]) == as_of
+    assert table.incremental(last[1], table.completed_instants()[-1][1]) == ()
+    check(table, rows)
+    write(spark, table, rows, {"k01": (3, "p1", "after"), "k20": (3, "p0", "after"), "k99": (3, "p0", "new")}, "upsert")
+    write(spark, table, rows, {"k33": rows["k33"]}, "delete")
+    check(table, rows)
+    for _ in range(2):
+        write(spark, table, rows, {"k40": (4, "p0", "cleaned")}, "upsert", **CLEANING)
+    check(table, rows)
+    assert lakeward("cluster", str(table.path), "--dry-run")[1]["input_groups"] == 0
+    replaced = {each["file_id"] for each in report["file_groups"]}
+    assert not [name for name in table.data_files() if any(file_id in name for file_id in replaced)]
+
+
+@pytest.mark.wide
+def test_hudi_rolls_back_a_clustering_that_died(spark: SparkSession, tmp_path: Path) -> None:
+    """At each step of the timeline and of the files: Hudi's writers, who share the lock, write on beside what is left,
+    and their clean rolls it back once the heartbeat is old; a single writer does so at once. No file stays that could
+    come back."""
+    table, rows = made(spark, tmp_path / "t", "COPY_ON_WRITE", RECORD_INDEX)
+    storage = FaultyStorage()
+    pack(table.copy_to(tmp_path / "trial").path, storage, clock=SystemClock())
+    inflight = next(at for at, call in enumerate(storage.calls) if call.endswith("inflight"))
+    moves = [at for at, call in enumerate(storage.calls) if call.startswith("move ")]
+    commits = [at for at, call in enumerate(storage.calls) if call.startswith("link ") and call.endswith("commit")]
+    for at in (inflight + 1, moves[-1] + 1, commits[0] + 1, commits[-1]):
+        for by, options in {"shared": SHARED, "single": {}}.items():
+            copy, found = table.copy_to(tmp_path / f"{by}-{at}"), dict(rows)
+            with pytest.raises(Killed):
+                pack(copy.path, FaultyStorage(Fault(FaultKind.KILL, at)), clock=SystemClock())
+            (instant,) = copy.pending_instants()
+            for beat in (copy.path / ".hoodie" / ".heartbeat").iterdir():
+                os.utime(beat, (beat.stat().st_mtime - 900,) * 2)
+            for turn in range(2):
+                write(spark, copy, found, {"k20": (5 + turn, "p0", by)}, "upsert", **options, **CLEANING)
+            assert instant not in copy.pending_instants()
+            assert not [name for name in copy.data_files() if instant in name], storage.calls[at]
+            check(copy, found)
