@@ -58,6 +58,7 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "restore": [("TABLE", "--to", "20260101000000000", "--dry-run")],
     "clean": [("TABLE", "--dry-run")],
     "archive": [("TABLE", "--dry-run")],
+    "cluster": [("TABLE", "--dry-run", "--explain"), ("TABLE", "--min-groups", "2", "--writers", "stopped")],
     "service": [("TABLE", "--writers", "stopped"), ("TABLE", "--dry-run")],
     "table create": [
         ("NEW", "--like", "ROWS", "--record-key", "id"),

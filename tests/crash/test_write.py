@@ -232,7 +232,7 @@ ROWS = (
     Row(make=writing_native_logs, table="mor-buckets-native/upsert", disk=ONLY_KILLED),
     Row(make=moving_rows, table="mor-moves/upsert", disk=ONLY_KILLED),
     Row(make=packing, table="cow-simple", disk=SLOWLY_KILLED, store=NIGHTLY),
-    Row(make=packing, table="mor-column", disk=NIGHTLY, store=SLOWLY_KILLED),
+    Row(make=packing, table="mor-column", disk=NIGHTLY, store=NIGHTLY),
 )
 
 

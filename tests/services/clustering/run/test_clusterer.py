@@ -16,7 +16,7 @@ from lakeward.format.timeline.commit_metadata import CommitMetadata, read_commit
 from lakeward.merge.memory_budget import MemoryBudget
 from lakeward.merge.runs.run_windows import RunWindows
 from lakeward.protocol.attempts.attempt import Attempt
-from lakeward.protocol.lock.file_system_lock import FileSystemLockOptions
+from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.protocol.writers_conflict import YieldOptions
 from lakeward.services.clustering.plan.pack_plan import PackOptions
 from lakeward.services.clustering.run import packed_file
@@ -34,7 +34,6 @@ from tests.processes import ScriptedProcesses
 from tests.services.bench import Bench
 from tests.services.clustering.run.packing import pack
 from tests.services.metadata.run.compacting_metadata import serviced_table
-from tests.services.savepoint.test_run import SPARK_LOCK
 from tests.services.together.versions.run.test_layout_step import is_sorted
 from tests.write.writing import new_table, values, write
 

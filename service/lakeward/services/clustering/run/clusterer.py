@@ -10,8 +10,8 @@ no writer up, and a writer that cleans up after failed writes rolls it back when
 pending clustering it would stay there for ever, or have writers refuse updates.
 
 A write that is at work when the groups are replaced may have looked at them before: it would fail, or its rows would
-be where no reader looks. So none may be: neither one whose heartbeat beats, nor one that is pending and seems dead, until
-it is rolled back.
+be where no reader looks. So none may be: neither one whose heartbeat beats, nor one that is pending and seems dead,
+until it is rolled back.
 
 Touches: the table, through `write/write_start.py` and `write/write_run.py`; through a dispatcher the files.
 Keeps:   1. the table has the same rows before and after, each with its commit time and its sequence number;
