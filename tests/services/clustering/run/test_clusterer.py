@@ -11,6 +11,7 @@ import pytest
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import Conflict, LakewardError, Refused, TryLater, VerificationFailed
+from lakeward.cli.main import run
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.format.timeline.commit_metadata import CommitMetadata, read_commit_metadata, write_commit_metadata
 from lakeward.merge.memory_budget import MemoryBudget
@@ -18,12 +19,14 @@ from lakeward.merge.runs.run_windows import RunWindows
 from lakeward.protocol.attempts.attempt import Attempt
 from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.protocol.writers_conflict import YieldOptions
+from lakeward.services.clean.run.undo import undo_clean
 from lakeward.services.clustering.plan.pack_plan import PackOptions
 from lakeward.services.clustering.run import packed_file
 from lakeward.services.clustering.run.clusterer import cluster
 from lakeward.services.clustering.run.packed_file import write_packed_file
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ, NewIndex, NewIndexes
+from lakeward.table.quarantine import load_quarantine
 from lakeward.write.request import FileSizes, IndexKind, WriteOperation, WriteRequest
 from lakeward.write.write_start import begin_write
 from tests.clocks import SkippingClock
@@ -32,6 +35,7 @@ from tests.crash.metadata_compacting import check_agrees
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
 from tests.services.bench import Bench
+from tests.services.clean.run.cleaning import clean, contents, data_files
 from tests.services.clustering.run.packing import pack
 from tests.services.metadata.run.compacting_metadata import serviced_table
 from tests.services.together.versions.run.test_layout_step import is_sorted
@@ -307,3 +311,34 @@ def test_a_table_of_version_10(tmp_path: Path) -> None:
         write(base, [(key, 1, "p", "x")], "insert", **APART)
     with pytest.raises(Refused, match="No released Hudi"):
         pack(base, packing=FEW)
+
+
+def test_lakewards_own_index_follows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The record index of Lakeward has each key in its new file group once it was updated, as after any commit."""
+    base = made(tmp_path / "t", COPY_ON_WRITE)
+
+    def index(verb: str, *keys: str) -> str:
+        exit_code = run(["index", verb, str(base), *keys, "--type", "record"])
+        printed = capsys.readouterr()
+        assert exit_code == 0, printed
+        return printed.out
+
+    index("build")
+    pack(base, packing=FEW)
+    index("update")
+    index("verify")
+    (new,) = (each.file_id for each in scan(base).latest_slices if each.partition_path == "q")
+    assert new in index("lookup", "q12")
+
+
+def test_a_clean_keeps_what_was_replaced(tmp_path: Path) -> None:
+    """Replaced file groups go into the quarantine with a clean, and come back from it; no query reads them again."""
+    base, storage = made(tmp_path / "t"), LocalStorage()
+    before, files = read_rows(base), data_files(base)
+    pack(base, packing=FEW)
+    clean(base, storage, keep_seconds=3600.0)
+    assert len(data_files(base)) == 2 and files <= contents(base).keys()
+    assert read_rows(base) == before
+    (kept,) = load_quarantine(storage, str(base)).runs
+    undo_clean(serviced_table(str(base), storage, ScriptedProcesses()), kept.run)
+    assert files <= data_files(base) and read_rows(base) == before
