@@ -74,6 +74,7 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "savepoint list": [("TABLE",)],
     "read": [("TABLE",), ("TABLE", "--where", "no_such = 1"), (f"no-such?sig={CANARY}-sas",)],
     "index list": [("TABLE",)],
+    "index inserts": [("TABLE",), ("TABLE", "--into-logs"), ("TABLE", "--into-base-files")],
     "index build": [
         ("TABLE", "--type", "record", *CONF),
         ("TABLE", "--type", "postgres"),

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -27,18 +28,19 @@ def table(*groups, cow=False, **fields):
     return snapshot_of(groups, [], properties=COW if cow else None, **fields)
 
 
-def placed(snapshot, rows, operation=WriteOperation.UPSERT, *, buckets=None, index=None, **request):
+def placed(snapshot, rows, operation=WriteOperation.UPSERT, *, buckets=None, index=None, into_logs=False, **request):
     """Places of partition `p` with their rows, and what happened to them as text. Uuids are numbered from 0."""
     numbers = count()
     kind = index or (IndexKind.BUCKET if buckets else IndexKind.SIMPLE)
     return place(
         snapshot,
         Workload({(at if isinstance(at, tuple) else ("p", at)): n for at, n in rows.items()}),
-        WriteRequest(operation, index=kind, buckets=buckets, sizes=SIZES, **request),
+        WriteRequest(operation, index=kind, buckets=buckets, **{"sizes": SIZES, **request}),
         instant=minute(9),
         schema="{}",
         row_bytes=10,
         new_uuid=lambda: f"{next(numbers):08x}-uuid",
+        into_logs=into_logs,
     )
 
 
@@ -119,6 +121,50 @@ def test_by_size(case):
     groups, rows, operation, cow, expected = CASES[case]
 
     assert shown(placed(table(*groups, cow=cow), rows, operation)) == expected
+
+
+INTO_LOGS: dict[str, tuple[list[Any], dict[Any, int], dict[str, Any], list[str]]] = {
+    "the smallest, by its logs, too, first": (
+        [group(A, 40, logs=2), group(B, 46)],  # logs of 20 bytes are 7 of a base file
+        {None: 9},
+        {},
+        [f"append {A}: 2 of new", f"append {B}: 7 of new"],
+    ),
+    "no more new files than the rest needs": (
+        [group(A, 90, logs=1), group(B, 90)],
+        {None: 16},
+        {},
+        [f"append {A}: 2 of new", f"append {B}: 3 of new", "create 00000000-uuid-0: 11 of new"],
+    ),
+    "known keys come along": ([group(A, 50, logs=1)], {A: 2, None: 3}, {}, ["append a-0: 2 of a-0, 3 of new"]),
+    "logs count among the bytes": ([group(A, 97, logs=1)], {None: 1}, {}, ["create 00000000-uuid-0: 1 of new"]),
+    "a group of logs alone takes none": (
+        [file_group("p", A, base=None, logs=[(minute(2), 10)])],
+        {None: 1},
+        {},
+        ["create 00000000-uuid-0: 1 of new"],
+    ),
+    "what looks for no key": ([group(A, 50)], {None: 3}, {"operation": INSERT}, ["merge a-0: 3 of new"]),
+    "an index of base files": ([group(A, 50)], {None: 3}, {"index": IndexKind.SIMPLE}, ["merge a-0: 3 of new"]),
+    "copy on write": ([group(A, 50)], {None: 3}, {"cow": True}, ["merge a-0: 3 of new"]),
+    "small files are off": ([group(A, 1)], {None: 3}, {"sizes": 0}, ["create 00000000-uuid-0: 3 of new"]),
+}
+
+
+@pytest.mark.parametrize("case", INTO_LOGS)
+def test_new_keys_into_logs(case):
+    """An operator lets them; 1 and 3 of `write/placement` hold here, too."""
+    groups, rows, said, expected = INTO_LOGS[case]
+    snapshot = table(*groups, cow=said.get("cow", False))
+    index, operation = said.get("index", IndexKind.METADATA), said.get("operation", UPSERT)
+    sizes = replace(SIZES, small_file=said.get("sizes", SIZES.small_file))
+    found = placed(snapshot, rows, operation, index=index, into_logs=True, sizes=sizes)
+
+    assert shown(found) == expected
+    new = {share.target for share in found.places["p", None]}
+    assert all(target.takes_new_keys is (target.index in new) for target in found.targets if target.kind == "append")
+    held = table(group(A, 10), pending_compactions={("p", A): minute(8)})
+    assert shown(placed(held, {None: 2}, index=index, into_logs=True)) == ["create 00000000-uuid-0: 2 of new"]
 
 
 BUCKETS = {

@@ -112,7 +112,11 @@ def write(
     ] = None,
     small_file_size: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Base files smaller than this take new rows, 0 for none; default 100MiB."),
+        typer.Option(
+            metavar="SIZE",
+            help="Base files smaller than this take new rows, 0 for none; with `lakeward index inserts --into-logs` "
+            "their logs count too. Default 100MiB.",
+        ),
     ] = None,
     verify: Annotated[
         bool | None,

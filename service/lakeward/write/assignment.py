@@ -5,7 +5,8 @@ A write does so once it has begun; a dry run does only this.
 Touches: the input; reads the table; storage, reading the first rows of a few base files, of few columns.
 Keeps:   1. nothing is written;
          2. a generator whose keys are not those of the rows is refused, with a row that shows it;
-         3. so is one whose paths are not, as far as rows show.
+         3. so is one whose paths are not, as far as rows show;
+         4. by an index of base files no key is looked for while some may be in logs alone.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.unreadable import broken_if_unreadable
 from lakeward.format.projection import project
 from lakeward.format.timeline.commit_metadata import CommitMetadata, read_commit_metadata
+from lakeward.index.log_inserts import check_none_in_logs, read_log_inserts
 from lakeward.merge.rules.ordering_type import integer_fields, ordering_columns
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.read.table_rules import merge_rules
@@ -171,6 +173,10 @@ def assign_rows(
         instant: the write's own.
         open_index: the index of Lakeward that the request names.
     """
+    # The write's instant is on the timeline by now: who ends inserts into logs after this sees it pending.
+    said = read_log_inserts(table.storage, table.base_path)
+    if request.index.finds_keys_in_base_files and request.operation.finds_keys:
+        check_none_in_logs(said, what=f"The table is not written by the index {request.index}")
     if request.operation is WriteOperation.DELETE_PARTITION:
         workload = Workload({(path, None): 0 for path in request.partitions})
     else:
@@ -190,6 +196,7 @@ def assign_rows(
         row_bytes=average_row_bytes(_newest_commits(table, snapshot), request.sizes),
         new_uuid=lambda: str(uuid4()),
         memory_bytes=table.options.memory_bytes,
+        into_logs=said.into_logs,
     )
 
 

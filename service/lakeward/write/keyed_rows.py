@@ -8,6 +8,7 @@
                                                   its key leaves the file group for another partition
     PLACE                                         after tagging; text: the file id of the group that has the key, or the
                                                   eight digits of its bucket; null: a new key
+    IS_NEW                                        boolean, after placing: the key is a new one
     TARGET                                        int32, after placing: the index of a `WriteTarget`
 
 Touches: nothing.
@@ -24,6 +25,7 @@ from lakeward.index.location import RECORD_KEY as RECORD_KEY
 
 ORDER: Final = "_lakeward_order"
 PLACE: Final = "_lakeward_place"
+IS_NEW: Final = "_lakeward_is_new"
 TARGET: Final = "_lakeward_target"
 
 LEAVES: Final = -1
@@ -41,5 +43,10 @@ def tagged_schema(columns: pa.Schema) -> pa.Schema:
     return keyed_schema(columns).append(pa.field(PLACE, pa.string()))
 
 
+def handled_schema(columns: pa.Schema) -> pa.Schema:
+    """That of the rows which a target gets."""
+    return keyed_schema(columns).append(pa.field(IS_NEW, pa.bool_()))
+
+
 def placed_schema(columns: pa.Schema) -> pa.Schema:
-    return keyed_schema(columns).append(pa.field(TARGET, pa.int32()))
+    return handled_schema(columns).append(pa.field(TARGET, pa.int32()))

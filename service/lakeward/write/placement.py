@@ -1,6 +1,6 @@
 """Choose the file group that each row of a write goes to: workload and snapshot in, targets out.
 
-                          copy on write, every index    merge on read: simple, record        merge on read: bucket
+                          copy on write, every index    merge on read: others                merge on read: bucket
     new key               into small base files, else   into small base files without        new base file where the
                           new ones                      logs, else new ones                  bucket has none, else log
     known key             base file rewritten        log; the base file again where new    log
@@ -10,6 +10,9 @@
     insert                every key is a new one; a bucket takes it as above
     bulk_insert           new base files alone; a bucket takes it as above
     insert_overwrite      new base files alone; the groups of the partitions that are written, or of all, go
+
+Where an operator lets new keys go into logs (`index/log_inserts`), an upsert that finds keys by their places puts them
+on the smallest slices, by base file and logs, as many of them as it takes, and into new files what does not fit there.
 
 Sizes decide which group takes new keys, as in Hudi: base files below a limit are filled up to another one. In its
 row writer's bulk_insert Hudi opens a second group in a bucket, after which it refuses the partition; that is not done
@@ -45,6 +48,7 @@ from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
 from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.partition import paths_above
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import TableConfig
 from lakeward.write.request import FileSizes, IndexKind, WriteOperation, WriteRequest
 from lakeward.write.target import Assignment, HandleKind, Share, SliceNames, Workload, WriteTarget, rows_of_targets
 
@@ -64,6 +68,7 @@ def place(
     row_bytes: int | None,
     new_uuid: Callable[[], str],
     memory_bytes: int = MEMORY_BYTES,
+    into_logs: bool = False,
 ) -> Assignment:
     """The targets of a write, and the shares that they have of its rows.
 
@@ -73,6 +78,7 @@ def place(
         schema: Avro JSON of the rows that are written, by which base files are read that are merged.
         row_bytes: how large a row is in a base file, where `average_row_bytes` knows it.
         memory_bytes: what a merge may take.
+        into_logs: an operator lets new keys go into logs.
 
     Raises `Refused` for file groups that the rows belong to and that cannot be written, and for an index that is not
     the one that the table's file groups were made by; `TryLater` where a pending write is in the way; `UsageError` for
@@ -82,7 +88,8 @@ def place(
     _check_partitions(snapshot, {*replaced, *(partition_path for partition_path, _ in workload.rows)})
     if request.operation is WriteOperation.DELETE_PARTITION:
         return Assignment((), {}, replaced)
-    placing = _Placing(snapshot, request, instant, schema, row_bytes, new_uuid, memory_bytes, replaced)
+    into_logs = into_logs and puts_into_logs(snapshot.config, request)
+    placing = _Placing(snapshot, request, instant, schema, row_bytes, new_uuid, memory_bytes, replaced, into_logs)
     partitions: dict[str, dict[str | None, int]] = defaultdict(dict)
     for (partition_path, at), rows in workload.rows.items():
         partitions[partition_path][at] = rows
@@ -92,6 +99,14 @@ def place(
         else:
             placing.place_by_size(partition_path, partitions[partition_path])
     return Assignment(placing.expecting(), placing.places, replaced)
+
+
+def puts_into_logs(config: TableConfig, request: WriteRequest) -> bool:
+    """Whether new keys of such a write go into logs where an operator lets them.
+
+    Operations that look for no key keep each row, and in a log rows of one key are folded.
+    """
+    return config.is_merge_on_read and request.operation is WriteOperation.UPSERT and request.index.keeps_places
 
 
 def average_row_bytes(commits: Iterable[CommitMetadata], sizes: FileSizes) -> int | None:
@@ -207,7 +222,7 @@ def _replaced(snapshot: TableSnapshot, workload: Workload, request: WriteRequest
 
 @dataclass(frozen=True, slots=True)
 class _Small:
-    """A base file that takes new keys."""
+    """A slice that takes new keys."""
 
     slice: FileSlice
     rows: int
@@ -225,6 +240,7 @@ class _Placing:
         new_uuid: Callable[[], str],
         memory_bytes: int,
         replaced: Mapping[str, Sequence[str]],
+        into_logs: bool,
     ) -> None:
         self.targets: list[WriteTarget] = []
         self.places: dict[tuple[str, str | None], tuple[Share, ...]] = {}
@@ -241,6 +257,7 @@ class _Placing:
         self._new_uuid = new_uuid
         self._memory_bytes = memory_bytes
         self._is_merge_on_read = snapshot.config.is_merge_on_read
+        self._into_logs = into_logs
         self._groups: dict[str, dict[str, FileGroup]] = defaultdict(dict)
         self._frozen: dict[str, dict[str, FrozenGroup]] = defaultdict(dict)
         for group in snapshot.file_groups:
@@ -277,12 +294,12 @@ class _Placing:
                 raise _frozen(self._snapshot, frozen)
         new = rows.get(None, 0)
         takes_new = self._request.operation is not WriteOperation.DELETE
-        small = self._small_files(partition_path, new) if new and takes_new else []
-        merged = {each.slice.file_id for each in small}
+        small = self._small_slices(partition_path, new) if new and takes_new else []
+        taking = {each.slice.file_id for each in small}
         by_file_id: dict[str, int] = {}
-        for file_id in sorted({*(at for at in rows if at is not None), *merged}):
+        for file_id in sorted({*(at for at in rows if at is not None), *taking}):
             group = self._group(partition_path, file_id)
-            by_file_id[file_id] = self._onto(group, is_merged=file_id in merged)
+            by_file_id[file_id] = self._onto(group, takes_new_keys=file_id in taking)
         for at, count in rows.items():
             if at is not None:
                 self.places[partition_path, at] = (Share(by_file_id[at], count),)
@@ -310,11 +327,11 @@ class _Placing:
             shares.append(Share(target, of_file))
         return shares
 
-    def _small_files(self, partition_path: str, rows: int) -> list[_Small]:
+    def _small_slices(self, partition_path: str, rows: int) -> list[_Small]:
         sizes = self._request.sizes
         if self._request.operation not in (WriteOperation.UPSERT, WriteOperation.INSERT):
             return []
-        candidates = []
+        candidates: list[FileSlice] = []
         for file_id in self._groups[partition_path]:
             group_id = (partition_path, file_id)
             slice_ = self._groups[partition_path][file_id].latest_slice
@@ -322,31 +339,43 @@ class _Placing:
             if slice_ is None or slice_.base_file is None or any(group_id in by for by in held):
                 continue
             # Hudi takes a log of changes for a log here, on tables that are merged on read.
-            if slice_.log_files if self._is_merge_on_read else slice_.row_logs:
+            if not self._into_logs and (slice_.log_files if self._is_merge_on_read else slice_.row_logs):
                 continue
-            if slice_.base_file.size < sizes.small_file:
+            if self._expected_bytes(slice_) < sizes.small_file:
                 candidates.append(slice_)
         if self._is_merge_on_read:
-            candidates = sorted(candidates, key=lambda slice_: slice_.base_bytes)[: sizes.small_files_at_once]
+            candidates.sort(key=lambda slice_: (self._expected_bytes(slice_), slice_.file_id))
+            if not self._into_logs:
+                candidates = candidates[: sizes.small_files_at_once]
         chosen = []
         for slice_ in candidates:
-            fits = min((sizes.max_file - slice_.base_bytes) // self._row_bytes, rows)
+            fits = min((sizes.max_file - self._expected_bytes(slice_)) // self._row_bytes, rows)
             if fits > 0:
                 chosen.append(_Small(slice_, fits))
                 rows -= fits
         return chosen
 
-    def _onto(self, group: FileGroup, *, is_merged: bool = False, counts_as_updates: bool = False) -> int:
+    def _expected_bytes(self, slice_: FileSlice) -> int:
+        """What the slice will take as one base file."""
+        if not self._into_logs:
+            return slice_.base_bytes
+        logs = sum(log.size for log in slice_.row_logs)
+        if not self._snapshot.config.version.has_native_logs:
+            logs = int(logs * self._request.sizes.log_compression)
+        return slice_.base_bytes + logs
+
+    def _onto(self, group: FileGroup, *, takes_new_keys: bool = False, counts_as_updates: bool = False) -> int:
         """The target of rows that go into a group that is there."""
         _check_clustering(self._snapshot, group)
         slice_ = group.latest_slice
-        if self._is_merge_on_read and not is_merged:
+        if self._is_merge_on_read and (self._into_logs or not takes_new_keys):
             return self._add(
                 HandleKind.APPEND,
                 group.partition_path,
                 group.file_id,
                 prev_commit=NO_COMMIT if slice_ is None else slice_.base_instant,
                 counts_as_updates=counts_as_updates,
+                takes_new_keys=takes_new_keys,
                 beneath=_names_of(slice_) if self._snapshot.config.cdc_enabled else None,
             )
         if slice_ is None or slice_.base_file is None or slice_.row_logs:
@@ -387,6 +416,7 @@ class _Placing:
         prev_commit: str = NO_COMMIT,
         keeps_duplicates: bool = False,
         counts_as_updates: bool = False,
+        takes_new_keys: bool = False,
         beneath: SliceNames | None = None,
         rolls_over: bool = False,
         rows_expected: int | None = None,
@@ -400,6 +430,7 @@ class _Placing:
                 prev_commit=prev_commit,
                 keeps_duplicates=keeps_duplicates,
                 counts_as_updates=counts_as_updates,
+                takes_new_keys=takes_new_keys,
                 beneath=beneath,
                 rolls_over=rolls_over,
                 rows_expected=rows_expected,

@@ -90,13 +90,19 @@ class IndexKind(StrEnum):
     def finds_keys_in_base_files(self) -> bool:
         return self in (IndexKind.SIMPLE, IndexKind.GLOBAL_SIMPLE) or self.has_filters
 
+    @property
+    def keeps_places(self) -> bool:
+        """Whether it has a place for each key, wherever its row is, so that it finds keys that are in logs alone."""
+        return self is IndexKind.METADATA or self.is_own
+
 
 @dataclass(frozen=True, slots=True)
 class FileSizes:
     """Bytes, but for `rows_per_file`; the defaults are Hudi's."""
 
     small_file: int = 104_857_600
-    """`hoodie.parquet.small.file.limit`: base files below it take inserts; 0: none does."""
+    """`hoodie.parquet.small.file.limit`: base files below it take inserts, with their logs where inserts go into logs;
+    0: none does."""
     max_file: int = 125_829_120
     """`hoodie.parquet.max.file.size`"""
     rows_per_file: int = 500_000
@@ -107,6 +113,8 @@ class FileSizes:
     """`hoodie.merge.small.file.group.candidates.limit`, of a partition of a table that is merged on read."""
     log_block: int = 64 * 1024 * 1024
     """Content of one block of a log."""
+    log_compression: float = 0.35
+    """`hoodie.logfile.to.parquet.compression.ratio`: bytes of a base file for those of inline logs."""
 
 
 @dataclass(frozen=True, slots=True)

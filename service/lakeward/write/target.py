@@ -61,6 +61,8 @@ class WriteTarget:
     counts_as_updates: bool = False
     """For APPEND into a bucket that has a group: Hudi looks for no key there, and counts every row as an update. Keys
     may be new, and the record index gets all of them."""
+    takes_new_keys: bool = False
+    """For APPEND: rows of new keys are among those that come (`keyed_rows.IS_NEW`)."""
     beneath: SliceNames | None = None
     """For APPEND, where the table captures changes: what the logs lie on. Their stats name it, and readers of
     changes look there for the rows before."""

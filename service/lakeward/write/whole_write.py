@@ -9,7 +9,8 @@ Keeps:   1. rows that the table cannot take are refused before anything is writt
          3. the columns of a table that has commits are never guessed from the rows that come;
          4. no delete without ordering values goes into a native log of a table with several ordering fields;
          5. no file of a table of the layout `lsm_tree` is asked to hold a key twice;
-         6. what a caller says in the commit takes the place of nothing that Hudi or Lakeward says there.
+         6. what a caller says in the commit takes the place of nothing that Hudi or Lakeward says there;
+         7. while a commit that doubled keys of logs is not put right, no rows are brought beside those that are there.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import pyarrow as pa
 from lakeward.base.errors import Conflict, Refused, UsageError
 from lakeward.format.timeline.commit_metadata import LATEST_SCHEMA
 from lakeward.merge.rules.merge_rules import MergeMode
+from lakeward.protocol.index.inserts import check_inserts
 from lakeward.protocol.life_cycle import run_attempt
 from lakeward.protocol.metadata.snapshot import check_rows_can_be_written
 from lakeward.protocol.progress import Count
@@ -44,6 +46,8 @@ _NO_INSTANT = "0" * 17
 """Stands for that of a write which does not begin."""
 
 
+_BRINGING_ROWS: Final = (WriteOperation.UPSERT, WriteOperation.INSERT, WriteOperation.BULK_INSERT)
+"""The others put doubled keys right."""
 _RESERVED: Final = {
     "schema": "Readers and writers take the table's columns from it",
     LATEST_SCHEMA: "Readers and writers take the table's columns, with their ids, from it",
@@ -178,6 +182,9 @@ def write_rows(
     the life cycle raises; then nothing of the write is left."""
     for tries in range(1, request.conflict_retries + 2):
         schema = _checked_schema(table, timeline_snapshot(table), request, columns, open_index)
+        if request.operation in _BRINGING_ROWS:
+            snapshot_now = partial(table.snapshot, service=TableService.WRITING)
+            check_inserts(table.storage, table.base_path, snapshot_now, clock=table.clock)
         assign = partial(assign_rows, open_index=open_index)
         run = WriteRun(table, begin_write(table, request), flow, schema, assign, open_index, shadow)
         try:

@@ -1,8 +1,9 @@
-"""The next choice of a table's indexes, and what a comparison found of them: manifests, created once.
+"""The next choice of a table's indexes, or of where its new keys go, and what was found of them since: manifests,
+created once.
 
 When two processes change the same choice, one gets an error: what it uses is not what holds any more.
 
-Touches: the folder of `index/tee`.
+Touches: the folders of `index/tee` and `index/log_inserts`.
 Keeps:   1. when two processes choose at once, one does, and the other one gets an error;
          2. a choice is never taken back by deleting: it is followed by another one;
          3. what was compared is put upon what it was compared of, or not at all.
@@ -14,7 +15,8 @@ from collections.abc import Sequence
 from secrets import token_hex
 
 from lakeward.base.errors import Conflict
-from lakeward.index.manifest_form import manifest_path
+from lakeward.index.log_inserts import LOG_INSERTS_FORM, LogInserts, log_inserts_folder
+from lakeward.index.manifest_form import M, ManifestForm, manifest_path
 from lakeward.index.tee import TEE_FORM, ComparedCommit, Tee, tee_folder
 from lakeward.protocol.creation import create_once
 from lakeward.protocol.index.manifests import delete_unnamed, publish
@@ -25,9 +27,8 @@ def publish_choice(storage: Storage, base_path: str, read: Tee, choice: Tee) -> 
     """Let this choice hold, as it is numbered then. Raises `Conflict` where another one than `read` does by now."""
     folder = tee_folder(base_path)
     if read == Tee():
-        storage.make_folder(folder)
-        create_once(storage, manifest_path(folder, read.number), TEE_FORM.encode(read))
-    return _published(storage, base_path, read, choice)
+        _begin(storage, folder, TEE_FORM, read)
+    return _published(storage, folder, TEE_FORM, read, choice)
 
 
 def publish_compared(storage: Storage, base_path: str, read: Tee, commits: Sequence[ComparedCommit]) -> Tee:
@@ -36,21 +37,32 @@ def publish_compared(storage: Storage, base_path: str, read: Tee, commits: Seque
     Args:
         commits: those that completed after what `read` has compared, in order of completion; one at least.
     """
-    return _published(storage, base_path, read, read.with_compared(commits))
+    return _published(storage, tee_folder(base_path), TEE_FORM, read, read.with_compared(commits))
 
 
-def _published(storage: Storage, base_path: str, read: Tee, next_one: Tee) -> Tee:
-    folder = tee_folder(base_path)
+def publish_log_inserts(storage: Storage, base_path: str, read: LogInserts, said: LogInserts) -> LogInserts:
+    """Let this hold, as it is numbered then. Raises `Conflict` where something else than `read` does by now."""
+    folder = log_inserts_folder(base_path)
+    if read.number == 0:
+        _begin(storage, folder, LOG_INSERTS_FORM, read)
+    return _published(storage, folder, LOG_INSERTS_FORM, read, said)
 
-    def change(newest: Tee) -> Tee:
+
+def _begin(storage: Storage, folder: str, form: ManifestForm[M], read: M) -> None:
+    storage.make_folder(folder)
+    create_once(storage, manifest_path(folder, read.number), form.encode(read))
+
+
+def _published(storage: Storage, folder: str, form: ManifestForm[M], read: M, next_one: M) -> M:
+    def change(newest: M) -> M:
         if newest.number != read.number:
             raise Conflict(
-                "Another process chose the table's indexes meanwhile, or compared them.",
+                f"Another process changed {form.index} meanwhile, or what was found since.",
                 why=f"{manifest_path(folder, newest.number)} is there.",
-                remedy="See what holds now with `lakeward index tee TABLE`, and run the command again.",
+                remedy="See what holds now by the same command without options, and run it again.",
             )
         return next_one
 
-    made = publish(storage, folder, TEE_FORM, read, change, by=token_hex(8))
-    delete_unnamed(storage, folder, TEE_FORM)
+    made = publish(storage, folder, form, read, change, by=token_hex(8))
+    delete_unnamed(storage, folder, form)
     return made

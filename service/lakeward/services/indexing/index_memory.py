@@ -99,6 +99,8 @@ class IndexMemory:
     """The round of checks in which each index was checked last, or was first seen."""
     tee: TeeStatus | None = None
     """The index on trial as of the last plan or comparison; None where there is none."""
+    unlooked: tuple[int, int] = (0, 0)
+    """Commits that were to be looked through for doubled keys at the last plan, and the bytes that they wrote."""
 
 
 @dataclass(frozen=True, slots=True)

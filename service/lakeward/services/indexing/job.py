@@ -4,6 +4,7 @@ of it.
     upkeep/statuses       which indexes the table has, and what is known of each
     upkeep/updates        Lakeward's own, and its cache of filters, follow the commits of every writer
     upkeep/comparisons    one on trial is compared with the one that writes use
+    upkeep/inserts        keys that a commit put into base files although logs have them
     upkeep/checks         a sample of rows and entries, now and then
     upkeep/tasks          what of it runs elsewhere
 
@@ -19,8 +20,10 @@ from dataclasses import replace
 from typing import Final
 
 from lakeward.base.clock import Clock
+from lakeward.base.errors import BrokenFile, Refused, Unsupported
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
+from lakeward.protocol.problem import problem_of
 from lakeward.protocol.progress import Engine
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
@@ -29,6 +32,7 @@ from lakeward.services.indexing.metrics import METRICS
 from lakeward.services.indexing.settings import IndexSettings
 from lakeward.services.indexing.upkeep.checks import check_indexes, is_check_due, see_indexes
 from lakeward.services.indexing.upkeep.comparisons import compare_tee, describe_comparison, find_tee, is_comparison_due
+from lakeward.services.indexing.upkeep.inserts import commits_to_look_through, describe_look, look_for_doubled_keys
 from lakeward.services.indexing.upkeep.statuses import find_builds, find_indexes
 from lakeward.services.indexing.upkeep.tasks import IndexTasks
 from lakeward.services.indexing.upkeep.updates import decide_update, describe_due, update_indexes
@@ -43,6 +47,7 @@ from lakeward.services.service import (
     TableRules,
 )
 from lakeward.storage.storage import Storage
+from lakeward.table.snapshot import TableSnapshot
 
 _BUILD_LOOK_SECONDS = 60.0
 _BUILD_RESTS_AFTER = 900.0
@@ -72,6 +77,7 @@ class IndexService(Service[IndexSettings]):
         indexed = _indexed(table.storage, table.base_path, care, order.database, table.clock)
         updates = update_indexes(indexed.memory.indexes, tasks)
         compared = compare_tee(indexed, tasks, left=updates.left)
+        looked = look_for_doubled_keys(indexed, tasks)
         checks = check_indexes(indexed, tasks, table_bytes=order.table_bytes)
         figures = JobFigures(
             index_commits=updates.commits,
@@ -81,8 +87,8 @@ class IndexService(Service[IndexSettings]):
             tee_keys_wrong=compared.wrong,
             spark_jobs=tasks.engines.count(Engine.SPARK),
         )
-        problems = (*updates.problems, *compared.problems, *checks.problems)
-        did_something = updates.did_something or compared.commits or checks.done
+        problems = (*updates.problems, *compared.problems, *looked.problems, *checks.problems)
+        did_something = updates.did_something or compared.commits or looked.was_due or checks.done
         result = JobResult.COMMITTED if did_something else JobResult.NOTHING
         return JobReport(
             JobResult.FAILED if problems else result,
@@ -119,10 +125,13 @@ def _demand(table: IndexCare, facts: TableFacts) -> ServiceDemand:
     )
     memory.builds = builds = find_builds(table, snapshot)
     memory.tee = tee = find_tee(table, snapshot)
+    memory.unlooked, unreadable = _unlooked(table, snapshot)
     see_indexes(table)
     due = describe_due(indexes)
     if tee is not None and is_comparison_due(tee):
         due.append(describe_comparison(tee))
+    if memory.unlooked[0]:
+        due.append(describe_look(memory.unlooked[0]))
     due += [
         f"The index {index.name} is to be compared with the rows" for index in indexes if is_check_due(index, table)
     ]
@@ -132,7 +141,16 @@ def _demand(table: IndexCare, facts: TableFacts) -> ServiceDemand:
     times = [update.due_at for update in updates if update is not None and update.due_at is not None]
     if any(now - build.newest_at < _BUILD_RESTS_AFTER for build in builds.values()):
         times.append(now + _BUILD_LOOK_SECONDS)
-    return ServiceDemand(False, _describe_trouble(indexes, tee), due_at=min(times, default=None))
+    trouble = f"{_describe_trouble(indexes, tee)} {unreadable}".strip()
+    return ServiceDemand(False, trouble, due_at=min(times, default=None))
+
+
+def _unlooked(table: IndexCare, snapshot: TableSnapshot) -> tuple[tuple[int, int], str]:
+    """What is to be looked through, or why that is unknown."""
+    try:
+        return commits_to_look_through(table, snapshot), ""
+    except (BrokenFile, Refused, Unsupported) as error:
+        return (0, 0), f"Whether commits doubled keys of logs is unknown. {problem_of(error).text}"
 
 
 def _describe_trouble(indexes: tuple[IndexStatus, ...], tee: TeeStatus | None) -> str:

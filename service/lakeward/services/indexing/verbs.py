@@ -13,6 +13,7 @@ VERBS = (
             Verb("update", "index.build_command:update", "/data/orders --type record"),
             Verb("changes", "index.changes_command:changes", "/data/orders"),
             Verb("compare", "index.compare_command:compare", "/data/orders --type simple --type bloom"),
+            Verb("inserts", "index.inserts_command:inserts", "/data/orders --into-logs"),
             Verb("list", "index.list_command:list_indexes", "/data/orders"),
             Verb("lookup", "index.lookup_command:lookup", "/data/orders key1 key2"),
             Verb("migrate", "index.migrate_command:migrate", "/data/orders --from simple --to record"),

@@ -24,7 +24,7 @@ from lakeward.write.flow.row_counts import count_places
 from lakeward.write.flow.row_keys import Keying
 from lakeward.write.flow.shares import targets_of
 from lakeward.write.handles.handle import write_target
-from lakeward.write.keyed_rows import ORDER, PARTITION_PATH, PLACE, RECORD_KEY
+from lakeward.write.keyed_rows import IS_NEW, ORDER, PARTITION_PATH, PLACE, RECORD_KEY
 from lakeward.write.tagging.tagging_kinds import BatchTagging, LookupTagging, Tagging
 from lakeward.write.target import Assignment, TargetResult, Workload, WriteContext
 
@@ -88,7 +88,7 @@ class InProcessFlow:
             return []
         targets = targets_of(tagged, assignment.places)
         order = _sorted(tagged, targets)
-        rows = tagged.drop_columns([PLACE])
+        rows = tagged.drop_columns([PLACE]).append_column(IS_NEW, pc.is_null(tagged.column(PLACE)))
         bounds = np.searchsorted(targets[order], np.arange(len(assignment.targets) + 1))
         results = []
         for target in assignment.targets:

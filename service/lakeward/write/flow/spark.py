@@ -59,11 +59,13 @@ from lakeward.write.flow.spark_frames import carrying, numbers_of, quoted, spark
 from lakeward.write.flow.spark_one_place import SparkOnePlace, ranges_of
 from lakeward.write.handles.handle import write_target
 from lakeward.write.keyed_rows import (
+    IS_NEW,
     ORDER,
     PARTITION_PATH,
     PLACE,
     RECORD_KEY,
     TARGET,
+    handled_schema,
     keyed_schema,
     placed_schema,
     tagged_schema,
@@ -285,9 +287,9 @@ class SparkFlow:
         step = f"{_START} + cast(pmod(xxhash64({RECORD_KEY}), {_STEP_COUNT}) as int) as {_STEP}"
         return (
             self._tagged.join(functions.broadcast(places), at_place)
-            .selectExpr(*quoted(names), step)
+            .selectExpr(*quoted(names), f"{PLACE} is null as {IS_NEW}", step)
             .join(functions.broadcast(steps), _STEP)
-            .select(*quoted(names), TARGET, _NUMBER)
+            .select(*quoted(names), IS_NEW, TARGET, _NUMBER)
         )
 
     def _run(self, act: Callable[[], T], description: str, on_progress: Callable[[Progress], None]) -> T:
@@ -418,7 +420,8 @@ def _place_parts(
             targets = targets_of(tagged, places)
         except KeyError as unknown:
             raise _changed() from unknown
-        rows = tagged.drop_columns([PLACE]).append_column(TARGET, pa.array(targets))
+        rows = tagged.drop_columns([PLACE]).append_column(IS_NEW, pc.is_null(tagged.column(PLACE)))
+        rows = rows.append_column(TARGET, pa.array(targets))
         rows = rows.append_column(_NUMBER, pa.array(task_numbers[targets]))
         yield rows if (targets != NOWHERE).all() else rows.filter(pa.array(targets != NOWHERE))
 
@@ -478,7 +481,7 @@ def _write(
 ) -> Iterator[pa.RecordBatch]:
     """Sorted rows with TARGET into files. An error of Lakeward is an outcome, and the task's last one."""
     storage, _ = open_storage(location)
-    schema = keyed_schema(keying.columns)
+    schema = handled_schema(keying.columns)
     attempt = _attempt_number(_task().taskAttemptId())
     for index, pieces in groupby(_by_target(batches), key=itemgetter(0)):
         rows = _Taken(pieces, schema)

@@ -8,8 +8,8 @@ behind the rows. A delete by the operation has no ordering value, so it wins ove
 brings the value of its row along, where the table uses event time. Positions in base files are left out, as by Hudi
 wherever it has not read the base file.
 
-What passes is counted into digests, by which the files are judged that it was written to, and its keys go into the
-record index.
+What passes is counted into digests, by which the files are judged that it was written to. Of keys that are new to the
+table, and of those of buckets, the record index learns that they are here.
 
 Touches: the files, where `engine/task/operation_output` says, which are read back, and that of their keys.
 Keeps:   1. records come in the order of their keys, rows and deletes each;
@@ -59,7 +59,7 @@ from lakeward.write.handles.incoming_rows import IncomingRows
 from lakeward.write.handles.key_changes import KeyChangesFile, open_key_changes
 from lakeward.write.handles.stats import appended_stat
 from lakeward.write.handles.table_rows import TableRows
-from lakeward.write.keyed_rows import RECORD_KEY
+from lakeward.write.keyed_rows import IS_NEW, RECORD_KEY
 from lakeward.write.target import TargetResult, WriteContext, WriteTarget, WrittenFile
 
 _VERSION = 1  # from table version 8 on every log file has an instant of its own, and none a second version
@@ -86,6 +86,8 @@ class AppendedRecords:
         self.ordering_type = ordering_type(context.rules, self.schema)
         self.digests = RecordDigests(self.ordering_type)
         """What has passed, where the write verifies."""
+        self.inserted = 0
+        """Rows of new keys that have passed."""
 
     def __iter__(self) -> Iterator[pa.RecordBatch | Tombstones]:
         """Rows and deletes, each in the order of their keys; of one batch that came the rows first. Raises
@@ -101,8 +103,14 @@ class AppendedRecords:
         rows = self._rows.of(kept)
         if self._context.verify:
             self.digests.rows.update(rows)
-        if self._keys is not None and (self._target.counts_as_updates or self._context.notes_updates):
-            self._keys.add(kept.column(RECORD_KEY), self._target.file_id)
+        keys = kept.column(RECORD_KEY)
+        if self._target.takes_new_keys:
+            keys = keys.filter(kept.column(IS_NEW))
+            self.inserted += len(keys)
+        elif not (self._target.counts_as_updates or self._context.notes_updates):
+            return rows
+        if self._keys is not None:
+            self._keys.add(keys, self._target.file_id)
         return rows
 
     def _of_deletes(self, gone: pa.RecordBatch) -> Tombstones:
@@ -178,12 +186,16 @@ def write_native_logs(
         paths = [output_path(storage, context.place(target), file.name.text) for file in files]
         # What could be written can be read back: pages are no larger than a row group and the batch that filled it.
         check_logs(storage, context, paths, records, bytes_max=context.budget.row_group + context.budget.batch)
-    return _written(context, target, files, time.monotonic() - started)
+    return _written(context, target, files, records.inserted, time.monotonic() - started)
 
 
 def _written(
-    context: WriteContext, target: WriteTarget, files: Sequence[NativeLogFile], seconds: float
+    context: WriteContext, target: WriteTarget, files: Sequence[NativeLogFile], inserted: int, seconds: float
 ) -> tuple[WrittenFile, ...]:
+    """
+    Args:
+        inserted: rows of new keys in all files; the first files get them, as which rows a file has is not counted.
+    """
     flushes = sum(file.begins_flush for file in files)
     names = [file.name.text for file in files]
     found = []
@@ -194,11 +206,13 @@ def _written(
             name=name,
             size_bytes=file.size_bytes,
             rows=file.rows,
+            inserted=min(inserted, file.rows),
             deletes=file.deletes,
             seconds=seconds / flushes if file.begins_flush else 0.0,
             version=file.name.version,
             names_before=names[:number],
         )
+        inserted -= stat.num_inserts or 0
         found.append(WrittenFile(name, file.size_bytes, stat, file.column_stats, replaces_base_file=False))
     return tuple(found)
 
@@ -224,6 +238,7 @@ def write_inline_log(
         name=name,
         size_bytes=stats.size_bytes,
         rows=stats.rows,
+        inserted=records.inserted,
         deletes=stats.deletes,
         seconds=time.monotonic() - started,
     )

@@ -24,9 +24,9 @@ _BY_KEY = ", or delete the key with the operation delete"
 
 
 def tombstones_of(gone: pa.RecordBatch, context: WriteContext, ordering_type: pa.DataType | None) -> Tombstones:
-    """The deletes of a batch in `keyed_schema`. Raises `Unsupported` where several fields order the table and a delete
-    has no value in one of them, which Hudi 1.2.0 writes and cannot read; and for a key that leaves where such a delete
-    goes into a native log, in which Hudi reads 0 for a value that is not there."""
+    """The deletes of a batch in `handled_schema`. Raises `Unsupported` where several fields order the table, and a
+    delete has no value in one of them, which Hudi 1.2.0 writes and cannot read; and for a key that leaves where such a
+    delete goes into a native log, in which Hudi reads 0 for a value that is not there."""
     keys = gone.column(RECORD_KEY)
     if ordering_type is None or context.operation is WriteOperation.DELETE:
         return Tombstones(keys, None)

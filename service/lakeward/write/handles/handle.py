@@ -4,8 +4,8 @@
     MERGE    the base file of a slice again        `handles/merge`
     APPEND   logs on a slice                      `handles/append`
 
-Rows come in `keyed_schema`, by (record key as UTF-8 bytes, place in the input), and are read once. The handles know no
-engine; in-process or in a task of Spark's they are called alike.
+Rows come in `handled_schema`, by (record key as UTF-8 bytes, place in the input), and are read once. The handles know
+no engine; in-process or in a task of Spark's they are called alike.
 
 Touches: the files of the target, where `engine/task/operation_output` says, and that of the keys that came and went.
 See:     docs/decisions/0058-rows-that-are-written-meet-those-that-are-there.md

@@ -42,7 +42,7 @@ class IncomingRows:
     """Some rows of a target, in order."""
 
     batch: pa.RecordBatch
-    """In `keyed_schema`."""
+    """In `handled_schema`."""
     is_delete: npt.NDArray[np.bool_]
     repeats: npt.NDArray[np.bool_]
     """Rows with the key of the row before, in whichever batch that is."""

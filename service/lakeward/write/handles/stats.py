@@ -71,6 +71,7 @@ def appended_stat(
     name: str,
     size_bytes: int,
     rows: int,
+    inserted: int,
     deletes: int,
     seconds: float,
     version: int = 1,
@@ -79,6 +80,7 @@ def appended_stat(
     """Rows of a log count as updates: those of keys that were found, and all that a bucket gets.
 
     Args:
+        inserted: how many of the rows have keys that were not found.
         version: of the log.
         names_before: the files of the same target that were written before this one, which it names, too.
     """
@@ -89,7 +91,8 @@ def appended_stat(
         base_file=beneath.base_file,
         prev_commit=instant if target.beneath is None else target.prev_commit,
         num_writes=rows,
-        num_update_writes=rows,
+        num_inserts=inserted,
+        num_update_writes=rows - inserted,
         num_deletes=deletes,
         runtime_stats=RuntimeStats(0, 0, _milliseconds(seconds)),
     )

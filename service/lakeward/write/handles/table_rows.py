@@ -56,7 +56,7 @@ class TableRows:
         self._next = 0
 
     def of(self, keyed: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a batch in `keyed_schema`. Raises `Unsupported` where a column is not of the table's type, and
+        """The rows of a batch in `handled_schema`. Raises `Unsupported` where a column is not of the table's type, and
         for a row that could not be written within the memory."""
         check_row_sizes(keyed, self._row_bytes_max, where=_WHERE)
         partitions = keyed.column(PARTITION_PATH)

@@ -40,7 +40,7 @@ from lakeward.format.avro.schema import REQUIRED_KEY, AvroField, AvroKind, block
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.format.projection import project
 from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD
-from lakeward.write.keyed_rows import ORDER, PLACE, TARGET
+from lakeward.write.keyed_rows import IS_NEW, ORDER, PLACE, TARGET
 
 _ROWS = "the rows"
 _INTS = np.iinfo(np.int32)
@@ -323,7 +323,7 @@ def _check_deleted(fields: list[pa.Field], known: list[pa.Field]) -> None:
 def _check_names(fields: list[pa.Field]) -> None:
     names = [field.name for field in fields]
     for name in names:
-        if name in (ORDER, PLACE, TARGET):
+        if name in (ORDER, PLACE, IS_NEW, TARGET):
             raise UsageError(
                 f"The rows have a column {name}.",
                 why="Lakeward keeps what it needs for a write beside the rows under this name.",

@@ -159,6 +159,12 @@ def check_index_at(location: str, spec: IndexCheckSpec, task_attempt: int) -> In
     return done
 
 
+def look_through_at(location: str, spec: IndexSpec, task_attempt: int) -> None:
+    """Look through the commits of the table at `location` for doubled keys, and remember it. Raises what
+    `check_inserts` does."""
+    _work().look_through(location, spec)
+
+
 def compare_tee_at(location: str, spec: TeeSpec, task_attempt: int) -> TeeCompared:
     """Compare both indexes for the next commits of the table at `location`. Raises what `check_tee` does."""
     done: TeeCompared = _work().compare(location, spec)

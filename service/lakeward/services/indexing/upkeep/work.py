@@ -1,6 +1,8 @@
-"""The work of `tasks`: an index is brought up to date, held against its table's rows, or compared with another one.
+"""The work of `tasks`: an index is brought up to date, held against its table's rows, or compared with another one; and
+commits are looked through for doubled keys.
 
-Touches: the index, and the table, reading; for one in a database that, whose address its spec has.
+Touches: the index, the folder of `index/log_inserts`, and the table, reading; for one in a database that, whose address
+         its spec has.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from contextlib import ExitStack
 
 from lakeward.base.clock import SystemClock
 from lakeward.index.index_type import IndexType
+from lakeward.protocol.index.inserts import check_inserts
 from lakeward.services.indexing.judge.check import Moment, check_index
 from lakeward.services.indexing.judge.filter_cache_check import check_filter_cache
 from lakeward.services.indexing.judge.tee_check import TeeMoment, check_tee
@@ -53,6 +56,11 @@ def check(location: str, spec: IndexCheckSpec) -> IndexChecked:
             return Moment(snapshot, opens(snapshot))
 
         return IndexChecked.of_rows(check_index(storage, moment_now, spec.size))
+
+
+def look_through(location: str, spec: IndexSpec) -> None:
+    storage, base_path = open_storage(location)
+    check_inserts(storage, base_path, lambda: _taken(storage, base_path, spec), clock=SystemClock())
 
 
 def compare(location: str, spec: TeeSpec) -> TeeCompared:

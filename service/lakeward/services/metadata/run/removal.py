@@ -19,7 +19,8 @@ Touches: under the table lock `hoodie.properties`, `.hoodie/metadata`, and folde
 Keeps:   1. nothing is removed while a writer is at work on it as far as that can be seen, by a heartbeat or an
             indexing, nor a partition of which a pending compaction of the metadata table names files;
          2. no folder is deleted that the properties on storage still name;
-         3. the metadata table stays where its list alone shows partitions: by listing there is none below another one.
+         3. the metadata table stays where its list alone shows partitions: by listing there is none below another one;
+         4. the record index stays while keys may be in logs alone, where other indexes of Hudi's do not find them.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from lakeward.base.paths import join, parent
 from lakeward.format.file_name import check_relative_path
 from lakeward.format.metadata.partition import FILES, RECORD_INDEX, SECONDARY_INDEX_PREFIX
 from lakeward.index.index_type import IndexType
+from lakeward.index.log_inserts import check_none_in_logs, read_log_inserts
 from lakeward.protocol.attempts.fencing import fencing_of
 from lakeward.protocol.attempts.heartbeat import Life, read_liveness, watch
 from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
@@ -229,6 +231,8 @@ def _find_removal(
         timeline = load_timeline(storage, base_path, config)
         found = find_table_partitions(storage, base_path, config, timeline, clock=clock)
         check_nothing_hidden(base_path, [each.path for each in found.partitions])
+    if RECORD_INDEX in removal.named and not is_aborted:
+        check_none_in_logs(read_log_inserts(storage, base_path), what="The record index is not removed")
     if not removal.is_empty:
         refusals = _refusals(storage, base_path, config, removal)
         refuse(base_path, tuple(each for each in refusals if not (is_aborted and each.id == "pending-indexing")))

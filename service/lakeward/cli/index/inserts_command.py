@@ -1,0 +1,76 @@
+"""`lakeward index inserts TABLE`: whether new keys of a table may go into its logs, and whether any was doubled since.
+
+Touches: stdout, stderr; the folder of `index/log_inserts`; the table, reading only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from lakeward.base.clock import SystemClock
+from lakeward.base.errors import UsageError
+from lakeward.cli.configured_table import ZonedTable
+from lakeward.cli.result import Result
+from lakeward.index.log_inserts import LogInserts
+from lakeward.protocol.index.inserts import check_inserts
+from lakeward.services.indexing.run.insert_choice import end_into_logs, let_into_logs
+
+
+def inserts(
+    opened: ZonedTable,
+    into_logs: Annotated[
+        bool,
+        typer.Option(
+            "--into-logs",
+            help="New keys go into the logs of small file groups. Say so only if every writer of the table finds keys "
+            "by its record index.",
+        ),
+    ] = False,
+    into_base_files: Annotated[
+        bool, typer.Option("--into-base-files", help="New keys go into base files, as by default.")
+    ] = False,
+) -> Result:
+    """Say whether `lakeward write` may put new keys into the logs of small file groups, on merge-on-read tables.
+
+    Small inserts then make no new base files. It costs two things. A writer with another index, such as Hudi's default
+    (SIMPLE), looks at base files alone and inserts such a key again, so queries give both rows. And read-optimized
+    queries see the new rows only after a FULL compaction. The table remembers what was said; upserts with the indexes
+    metadata, record and postgres follow it. Without options, or before each write, the commits since are checked for
+    keys that are in a base file and in a log: refused with exit 2 if there are any.
+    """
+    if into_logs and into_base_files:
+        raise UsageError("--into-logs and --into-base-files exclude each other.", remedy="Give one of them.")
+    storage, base_path = opened.storage, opened.base_path
+    if into_logs:
+        said = let_into_logs(storage, opened.snapshot())
+    elif into_base_files:
+        said = end_into_logs(storage, base_path, opened.snapshot)
+    else:
+        said = check_inserts(storage, base_path, opened.snapshot, clock=SystemClock())
+    return Result(
+        document={
+            "base_path": base_path,
+            "into_logs": said.into_logs,
+            "may_hold_keys": said.may_hold_keys,
+            "through": said.through,
+        },
+        lines=list(_lines(said)),
+    )
+
+
+def _lines(said: LogInserts) -> Iterator[str]:
+    if said.into_logs:
+        yield "New keys go into the logs of small file groups."
+    else:
+        yield "New keys go into base files."
+        if said.may_hold_keys:
+            yield (
+                "Some may still be in logs alone, so writes by simple and bloom are refused: compact every file group "
+                "that has logs (`lakeward compact`), then run this command with --into-base-files again."
+            )
+    if said.may_hold_keys:
+        checked = "of the table so far" if said.through is None else f"complete by {said.through}"
+        yield f"No key is in a log and a base file: checked the commits {checked}."
