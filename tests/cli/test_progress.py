@@ -7,9 +7,10 @@ import re
 
 import pytest
 from rich.console import Console
+from rich.live import Live
 
 from lakeward.base import kernel_process
-from lakeward.cli.progress import Bars, Lines, open_view
+from lakeward.cli.progress import QUIET_SECONDS, Bars, Lines, open_view, reading_view
 from lakeward.protocol.progress import Merged
 from tests.clocks import SettableClock
 
@@ -100,3 +101,23 @@ def test_kernels_are_waited_for_in_the_view(monkeypatch: pytest.MonkeyPatch) -> 
 def shown(view: Bars) -> list[str]:
     (bar,) = view._bars.tasks
     return [bar.description, bar.fields["share"], bar.fields["left"], *view._bars.text.split()]
+
+
+def test_a_quick_reading_shows_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reading has a bar once it lasts, on a terminal alone, and leaves nothing there."""
+    for is_terminal in (True, False):
+        for seconds in (0.0, QUIET_SECONDS):
+            clock, output = SettableClock(), io.StringIO()
+            console = Console(file=output, width=80, force_terminal=is_terminal, color_system=None)
+            monkeypatch.setattr("lakeward.cli.progress.Terminal", lambda stderr, console=console: console)
+            with reading_view(clock) as on_step:
+                on_step("read 1 of 9 file slices, 30 rows")
+                clock.sleep(seconds)
+                if is_terminal:
+                    console.file.flush()
+                    assert isinstance(console._live_stack[-1], Live)
+                    console._live_stack[-1].refresh()
+            is_said = "read 1 of 9 file slices, 30 rows" in output.getvalue()
+            assert is_said is (is_terminal and seconds > 0)
+            with reading_view(clock, is_shown=False) as on_step:
+                on_step("x")

@@ -10,8 +10,8 @@ import pytest
 import lakeward
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import TryLater
-from lakeward.cli import read_command
 from lakeward.cli.main import run
+from lakeward.cli.read import read_command
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.scan.scan_plan import TableQuery
 from lakeward.scan.table_scan import TableScan

@@ -23,6 +23,7 @@ from lakeward.base.clock import SystemClock
 from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import UsageError
 from lakeward.cli.options.store import watched_tables
+from lakeward.cli.verb_help import SharedPanel
 from lakeward.config.file import load_settings
 from lakeward.config.settings import LockSettings, Settings, TableSettings
 from lakeward.config.short_name import find_by_short_name, names_of
@@ -34,8 +35,6 @@ from lakeward.table.snapshot import TableSnapshot, take_snapshot
 if TYPE_CHECKING:
     from lakeward.storage.storage import Storage
 
-TABLE_PANEL = "The table"
-
 TableArgument = Annotated[
     str, typer.Argument(metavar="TABLE", help="Base path or URL of the table, or its name in the configuration.")
 ]
@@ -43,7 +42,7 @@ ConfigOption = Annotated[
     Path | None,
     typer.Option(
         "--config",
-        rich_help_panel=TABLE_PANEL,
+        rich_help_panel=SharedPanel.TABLE,
         envvar="LAKEWARD_CONFIG",
         metavar="FILE",
         help="The daemon's configuration: its named tables can be named, and are serviced as it says.",
@@ -53,7 +52,7 @@ ConfigOption = Annotated[
 TimezoneOption = Annotated[
     str | None,
     typer.Option(
-        rich_help_panel=TABLE_PANEL,
+        rich_help_panel=SharedPanel.TABLE,
         metavar="ZONE",
         help="Zone of the table's instants, for example Europe/Berlin, where hoodie.table.timeline.timezone is LOCAL: "
         "the zone of the machines that write it. Inferred from the newest commits when not given, where that leaves no "

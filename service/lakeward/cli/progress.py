@@ -5,7 +5,7 @@ Touches: stderr.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Protocol
@@ -18,10 +18,13 @@ from rich.text import Text
 from lakeward.base.clock import Clock
 from lakeward.base.kernel_process import compiling, reports_taken
 from lakeward.base.quantities import format_duration, format_share
-from lakeward.protocol.progress import Merged, Observer, Silent
+from lakeward.cli.terminal import Terminal
+from lakeward.protocol.progress import Merged, Observer, OnStep, Silent
 
 LINE_SECONDS = 5.0
 """How often a plain line repeats itself."""
+QUIET_SECONDS = 1.0
+"""What is over sooner than this shows no bar, where it is a reading."""
 
 
 class View(Observer, Protocol):
@@ -38,9 +41,16 @@ class View(Observer, Protocol):
 
 
 @contextmanager
-def open_view(console: Console, clock: Clock) -> Iterator[View]:
-    """Kernels that are compiled meanwhile are waited for in this view."""
-    view: View = Bars(console) if console.is_terminal else Lines(console, clock)
+def open_view(console: Console, clock: Clock, *, quiet_seconds: float = 0.0) -> Iterator[View]:
+    """Kernels that are compiled meanwhile are waited for in this view.
+
+    Args:
+        quiet_seconds: bars are not shown before.
+    """
+    bars_from = clock.monotonic() + quiet_seconds
+    view: View = (
+        Bars(console, is_due=lambda: clock.monotonic() >= bars_from) if console.is_terminal else Lines(console, clock)
+    )
     began: float | None = None
 
     def compiled(done: int, total: int) -> None:
@@ -50,6 +60,17 @@ def open_view(console: Console, clock: Clock) -> Iterator[View]:
 
     with view, reports_taken(compiled):
         yield view
+
+
+@contextmanager
+def reading_view(clock: Clock, *, is_shown: bool = True) -> Iterator[OnStep]:
+    """Takes how far a reading is. On a terminal a bar shows it once the reading lasts; elsewhere, nothing does."""
+    console = Terminal(stderr=True)
+    if not is_shown or not console.is_terminal:
+        yield lambda text: None
+        return
+    with open_view(console, clock, quiet_seconds=QUIET_SECONDS) as view:
+        yield view.working
 
 
 class Lines(Silent):
@@ -95,7 +116,7 @@ class Bars(Silent):
     """What goes on, with a bar over the bytes that are read and the time left; below it the figures, or what is waited
     for. No line is longer than a terminal of 80 columns."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, is_due: Callable[[], bool] = lambda: True) -> None:
         self._console = console
         self._bars = _BarsWithText(
             SpinnerColumn(),
@@ -107,6 +128,7 @@ class Bars(Silent):
             console=console,
             transient=True,
         )
+        self._bars.is_due = is_due
         self._bar: TaskID | None = None
 
     def __enter__(self) -> Bars:
@@ -165,8 +187,12 @@ class Bars(Silent):
 
 class _BarsWithText(Progress):
     text = ""
+    is_due: Callable[[], bool] | None = None
+    """The library asks for renderables while it makes the bars."""
 
     def get_renderables(self) -> Iterable[RenderableType]:
+        if self.is_due is None or not self.is_due():
+            return
         yield from super().get_renderables()
         if self.text:
             yield Text(f"  {self.text}", style="dim")

@@ -17,8 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from lakeward.base.errors import LakewardError
-
-OUTPUT_PANEL = "Output"
+from lakeward.cli.verb_help import SharedPanel
 
 NOTHING_EXIT = 3
 PARTIAL_EXIT = 4
@@ -29,7 +28,7 @@ JsonOption = Annotated[
     typer.Option(
         "--json",
         help="Print the result as one JSON document on stdout.",
-        rich_help_panel=OUTPUT_PANEL,
+        rich_help_panel=SharedPanel.OUTPUT,
     ),
 ]
 DebugOption = Annotated[
@@ -37,7 +36,7 @@ DebugOption = Annotated[
     typer.Option(
         "--debug",
         help="Show a traceback with an error.",
-        rich_help_panel=OUTPUT_PANEL,
+        rich_help_panel=SharedPanel.OUTPUT,
     ),
 ]
 DryRunOption = Annotated[
@@ -45,7 +44,7 @@ DryRunOption = Annotated[
     typer.Option(
         "--dry-run",
         help="Dry run: report in detail what would be done, and change nothing.",
-        rich_help_panel=OUTPUT_PANEL,
+        rich_help_panel=SharedPanel.OUTPUT,
     ),
 ]
 ExitCodeOption = Annotated[bool, typer.Option("--exit-code", help="Exit with 3 where there is nothing to do.")]

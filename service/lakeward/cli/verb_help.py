@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, TypedDict
@@ -22,13 +23,23 @@ from typer.core import TyperCommand
 STORED = Path(__file__).with_suffix(".json")
 
 
+class SharedPanel(StrEnum):
+    """Panels of options that many verbs share: a verb's own help names them, and `lakeward help options` explains
+    them. Options of other panels are the verb's own."""
+
+    TABLE = "The table"
+    WRITERS = "The table's other writers"
+    OUTPUT = "Output"
+    ENGINE = "Where work runs"
+
+
 class VerbHelp(TypedDict):
     help: str
     example: str
     usage: list[str]
     """The words behind the verb: [OPTIONS] TABLE."""
     sections: dict[str, list[list[str]]]
-    """Arguments and options of the verb's own: how each is written, and what it does."""
+    """Arguments and options of the verb's own, by heading: how each is written, and what it does."""
     shared: dict[str, list[str]]
     """Options that many verbs share, by panel."""
 
@@ -79,12 +90,13 @@ def help_of(command: Any, ctx: Any) -> VerbHelp:
     parameters = command.get_params(ctx)
     shared = shared_by_panel(parameters)
     own = [each for each in parameters if all(each not in options for options in shared.values())]
-    sections = {
-        heading: [
-            list(record) for each in own if each.param_type_name == kind and (record := each.get_help_record(ctx))
-        ]
-        for heading, kind in (("Arguments", "argument"), ("Options", "option"))
-    }
+    sections: dict[str, list[list[str]]] = {"Arguments": []}
+    # A verb with few options has no panels; of one that has, those in none, such as --help, come last.
+    for each in sorted(own, key=lambda parameter: _panel_of(parameter) is None):
+        if record := each.get_help_record(ctx):
+            is_argument = each.param_type_name == "argument"
+            heading = "Arguments" if is_argument else _panel_of(each) or "Options"
+            sections.setdefault(heading, []).append(list(record))
     return VerbHelp(
         help=command.help or "",
         example=command.epilog or "",
@@ -125,9 +137,13 @@ def write_example(example: str | None, ctx: Any, formatter: Any) -> None:
 
 
 def shared_by_panel(parameters: Sequence[Any]) -> dict[str, list[Any]]:
-    """The options that many verbs share, which name a panel where they are declared."""
+    """The options that many verbs share, which name their panel where they are declared."""
     found: dict[str, list[Any]] = {}
     for parameter in parameters:
-        if panel := getattr(parameter, "rich_help_panel", None):
-            found.setdefault(panel, []).append(parameter)
+        if isinstance(panel := _panel_of(parameter), SharedPanel):
+            found.setdefault(str(panel), []).append(parameter)
     return found
+
+
+def _panel_of(parameter: Any) -> str | None:
+    return getattr(parameter, "rich_help_panel", None)

@@ -24,7 +24,7 @@ _OWN: Mapping[str, tuple[Verb, ...]] = {
         Verb("plan", "plan_command:plan", "/data/orders --explain"),
         Verb("explain", "explain_command:explain", "/data/orders", of=("archive", "clean", "savepoint")),
         Verb("layout", "layout_command:layout", "/data/orders --by city,day"),
-        Verb("read", "read_command:read", "/data/orders --where \"city = 'lima' and fare > 10\""),
+        Verb("read", "read.read_command:read", "/data/orders --where \"city = 'lima' and fare > 10\""),
     ),
     "Service a table": (
         Verb("service", "services.service_command:service", "/data/orders --writers stopped", has_exit_code=True),

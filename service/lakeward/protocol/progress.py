@@ -6,6 +6,7 @@ Touches: nothing; `Silent` drops everything, the command line draws it, the daem
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import ceil
@@ -229,6 +230,10 @@ class Observer(Protocol):
 
     def counted(self, count: Count, number: int = 1) -> None:
         """Something happened `number` times."""
+
+
+OnStep = Callable[[str], None]
+"""Takes a sentence about how far a reading is, now and then."""
 
 
 class Silent:

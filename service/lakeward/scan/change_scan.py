@@ -34,6 +34,7 @@ from lakeward.format.timeline.instant import is_before
 from lakeward.merge.memory_budget import MEMORY_BYTES, MemoryBudget
 from lakeward.merge.rows.row_hash import RowHashes
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
+from lakeward.protocol.progress import OnStep
 from lakeward.protocol.refusals.findings import changes_cannot_be_captured
 from lakeward.read.newest_slice import TableReading, table_reading
 from lakeward.read.query.filter import conjuncts
@@ -86,6 +87,8 @@ class ChangeScan:
     """Says what moments like `2 hours ago` mean."""
     memory_bytes: int = MEMORY_BYTES
     meter: ReadMeter = field(default_factory=ReadMeter)
+    on_step: OnStep = lambda text: None
+    """Takes a sentence about how far it is, now and then."""
     schema: pa.Schema = field(init=False)
     """The columns that come out."""
     end: str | None = field(init=False)
@@ -146,11 +149,13 @@ class ChangeScan:
             )
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        left = self.query.limit
-        for source in self.sources:
+        left, done = self.query.limit, 0
+        for number, source in enumerate(self.sources):
             if left == 0:
                 return
             for batch in self._changes_of(source):
+                done += batch.num_rows
+                self.on_step(f"read {number:,} of {len(self.sources):,} places with changes, {done:,} changes")
                 chosen = _in_schema(self._predicate.chosen(batch), self.schema)
                 rows = chosen if left is None else chosen.slice(0, left)
                 if rows.num_rows:

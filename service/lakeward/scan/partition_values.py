@@ -13,13 +13,14 @@ Source:  KeyGenUtils.getPartitionPath, PartitionPathEncodeUtils (Hudi 1.2.0)
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import unquote
 
 import pyarrow as pa
 
 from lakeward.format.parquet.row_groups import ValueRange
-from lakeward.read.query.filter import Ranges
+from lakeward.read.query.filter import Node, Operator, Ranges, ValueComparison, conjuncts
 from lakeward.table.new_keys import DEFAULT_PARTITION, KeyGeneratorKind, generator_of
 from lakeward.table.table_config import TableConfig
 
@@ -50,3 +51,17 @@ def partition_ranges(config: TableConfig, schema: pa.Schema, partition_path: str
         elif pa.types.is_integer(kind) and text.removeprefix("-").isdecimal() and str(int(text)) == text:
             found[field] = ValueRange(int(text), int(text))
     return found
+
+
+def absent_values(
+    config: TableConfig, schema: pa.Schema, where: Node, paths: Iterable[str]
+) -> Iterator[tuple[str, str, list[str]]]:
+    """The values that a filter demands of partition columns and that no path says: column, value, and those that paths
+    say."""
+    ranges = [partition_ranges(config, schema, path) for path in paths]
+    for each in conjuncts(where):
+        if isinstance(each, ValueComparison) and each.operator is Operator.EQUAL and len(each.column.path) == 1:
+            (name,) = each.column.path
+            values = {str(found.low) for said in ranges if (found := said.get(name)) is not None}
+            if values and (value := str(each.value.as_py())) not in values:
+                yield name, value, sorted(values)

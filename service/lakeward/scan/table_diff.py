@@ -20,7 +20,7 @@ Keeps:   1. each row of a side is counted once: same, changed, or added or gone;
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -35,6 +35,7 @@ from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.merge.memory_budget import MEMORY_BYTES, MemoryBudget
 from lakeward.merge.rows.row_hash import RowHashes
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
+from lakeward.protocol.progress import OnStep
 from lakeward.read.query.filter import FilterColumn
 from lakeward.read.query.slice_query import PARTITION_FIELD
 from lakeward.scan.comparable_values import comparable, plain_array
@@ -54,8 +55,6 @@ SAMPLES = 5
 _SECOND_KEY_HASH = "lakeward key two"
 _PARTITION = "lakeward partition"
 _KEY = "lakeward key {}"
-
-OnStep = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)

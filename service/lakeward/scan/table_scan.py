@@ -31,6 +31,7 @@ from lakeward.format.avro.schema import table_schema
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.merge.rows.spill_file import SPILL_PREFIX, spilling
+from lakeward.protocol.progress import OnStep
 from lakeward.read.query.slice_query import SliceQuery
 from lakeward.read.slice_scan import read_slice, stored_rows
 from lakeward.scan.file_statistics import by_statistics
@@ -79,6 +80,8 @@ class TableScan:
     plan: ScanPlan = field(init=False)
     meter: ReadMeter = field(default_factory=ReadMeter)
     """What was read so far."""
+    on_step: OnStep = lambda text: None
+    """Takes a sentence about how far it is, now and then."""
     _broken: dict[GroupId, _Missing] = field(init=False, default_factory=dict)
     """File groups that broke while they were read."""
     _met: _MetKeys | None = field(init=False, default=None)
@@ -127,10 +130,13 @@ class TableScan:
         left = self.query.limit
         schema = self.schema
         met = self._met = _MetKeys(is_asked=self.query.keys is not None)
+        done = 0
         if left != 0:
-            for slice_ in self.plan.slices:
+            for number, slice_ in enumerate(self.plan.slices):
+                self._say(number, done)
                 for batch in self._read(slice_):
-                    met.add(batch)
+                    done += met.add(batch)
+                    self._say(number, done)
                     rows = batch if left is None else batch.slice(0, left)
                     yield _in_columns(rows, schema)
                     if left is not None:
@@ -166,7 +172,8 @@ class TableScan:
         counted = replace(self.plan.slice_query, columns=frozenset({_COUNTED}))
         met = self._met = _MetKeys(is_asked=self.query.keys is not None)
         rows = 0
-        for slice_ in self.plan.slices:
+        for number, slice_ in enumerate(self.plan.slices):
+            self._say(number, rows)
             if limit is not None and rows >= limit:
                 return limit
             rows += self._counted(slice_, counted, met)
@@ -185,6 +192,9 @@ class TableScan:
                 why="A commit with another schema completed meanwhile.",
                 remedy="Read it again.",
             )
+
+    def _say(self, slices: int, rows: int) -> None:
+        self.on_step(f"read {slices:,} of {format_count(len(self.plan.slices), 'file slice')}, {rows:,} rows")
 
     def _read(self, slice_: FileSlice) -> Iterator[pa.RecordBatch]:
         query = self.plan.slice_query

@@ -14,6 +14,7 @@ import typer
 from lakeward.base.errors import UsageError
 from lakeward.base.printable import printable_url
 from lakeward.cli.options.values import parse_pairs
+from lakeward.cli.verb_help import SharedPanel
 from lakeward.engine.dispatch.engine_rule import EngineRule, EngineSetting, GivenEngine, rule_of_commands
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.engine.dispatch.local import LocalDispatcher, places_of_machine, processes_of
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from lakeward.engine.dispatch.dispatcher import Dispatcher
 
 
-ENGINE_PANEL = "Where work runs"
-
-
 @dataclass(frozen=True, slots=True)
 class EngineArguments:
     """What a command line says about where operations run: a group of options."""
@@ -36,7 +34,7 @@ class EngineArguments:
     engine: Annotated[
         EngineSetting | None,
         typer.Option(
-            rich_help_panel=ENGINE_PANEL,
+            rich_help_panel=SharedPanel.ENGINE,
             help="Where the work runs. auto: small plans in this process, others in processes of this machine, one for "
             "each core, from 16 GiB on or where a master is named on Spark; spark: all on Spark; local: none.",
             show_default=False,
@@ -45,7 +43,7 @@ class EngineArguments:
     master: Annotated[
         str | None,
         typer.Option(
-            rich_help_panel=ENGINE_PANEL,
+            rich_help_panel=SharedPanel.ENGINE,
             metavar="URL",
             help="Spark master that runs the operations; default local[*].",
         ),
@@ -53,7 +51,7 @@ class EngineArguments:
     spark_conf: Annotated[
         list[str] | None,
         typer.Option(
-            rich_help_panel=ENGINE_PANEL,
+            rich_help_panel=SharedPanel.ENGINE,
             metavar="KEY=VALUE",
             help="A Spark setting. Repeatable.",
         ),

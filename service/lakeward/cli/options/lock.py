@@ -16,6 +16,7 @@ from lakeward.base.errors import UsageError
 from lakeward.base.quantities import parse_duration
 from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.cli.options.values import parse_option
+from lakeward.cli.verb_help import SharedPanel
 from lakeward.config.choices import LockProvider
 from lakeward.config.settings import LOCK_WAIT_SECONDS, LockSettings, Writers, ZooKeeperSettings
 from lakeward.protocol.lock.file_system_lock import FileSystemLockOptions
@@ -24,7 +25,6 @@ from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.protocol.lock.zookeeper_options import ZooKeeperLockOptions, check_node_path, check_servers
 
 STOPPED = "stopped"
-WRITERS_PANEL = "The table's other writers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class LockArguments:
     writers: Annotated[
         str | None,
         typer.Option(
-            rich_help_panel=WRITERS_PANEL,
+            rich_help_panel=SharedPanel.WRITERS,
             metavar=STOPPED,
             help="Confirm with 'stopped' that no other writer or table service is at work on this table now. A verb "
             "that writes needs this, or --lock, or what the configuration says under locks.",
@@ -43,7 +43,7 @@ class LockArguments:
     lock: Annotated[
         LockProvider | None,
         typer.Option(
-            rich_help_panel=WRITERS_PANEL,
+            rich_help_panel=SharedPanel.WRITERS,
             help="Share the table with its writers through Hudi's lock provider of that name. They must use it too, "
             "with optimistic concurrency control and lazy clean-up of failed writes.",
         ),
@@ -51,7 +51,7 @@ class LockArguments:
     lock_zookeeper: Annotated[
         str | None,
         typer.Option(
-            rich_help_panel=WRITERS_PANEL,
+            rich_help_panel=SharedPanel.WRITERS,
             metavar="HOST:PORT[,HOST:PORT]",
             help="With --lock zookeeper: the servers, as the writers have them in hoodie.write.lock.zookeeper.url.",
         ),
@@ -59,7 +59,7 @@ class LockArguments:
     lock_zookeeper_path: Annotated[
         str | None,
         typer.Option(
-            rich_help_panel=WRITERS_PANEL,
+            rich_help_panel=SharedPanel.WRITERS,
             metavar="PATH",
             help="The writers' hoodie.write.lock.zookeeper.base_path. Without it the lock is where Hudi's "
             "ZookeeperBasedImplicitBasePathLockProvider has it.",
@@ -68,7 +68,7 @@ class LockArguments:
     lock_zookeeper_key: Annotated[
         str | None,
         typer.Option(
-            rich_help_panel=WRITERS_PANEL,
+            rich_help_panel=SharedPanel.WRITERS,
             metavar="KEY",
             help="The writers' hoodie.write.lock.zookeeper.lock_key; default: the name of the table.",
         ),
@@ -76,7 +76,7 @@ class LockArguments:
     lock_wait: Annotated[
         str | None,
         typer.Option(
-            rich_help_panel=WRITERS_PANEL,
+            rich_help_panel=SharedPanel.WRITERS,
             metavar="DURATION",
             help="How long to wait for the table lock; default 60s.",
         ),
@@ -84,7 +84,7 @@ class LockArguments:
     lock_expire: Annotated[
         float | None,
         typer.Option(
-            rich_help_panel=WRITERS_PANEL,
+            rich_help_panel=SharedPanel.WRITERS,
             metavar="MINUTES",
             help="After how many minutes your writers let a lock expire "
             "(hoodie.write.lock.filesystem.expire). Without it a foreign lock never expires.",

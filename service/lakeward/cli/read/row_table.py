@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.text import Text
 
 from lakeward.base.quantities import format_count
+from lakeward.cli.read.row_output import plain
 from lakeward.cli.result import shown
-from lakeward.cli.row_output import plain
 from lakeward.cli.terminal import Column, new_table
 
 CELLS_MAX = 40
@@ -30,7 +30,14 @@ _LINES_AROUND = 4
 """The head of the table, what is below it, and the shell's next line."""
 
 
-def render_rows(rows: Sequence[dict[str, Any]], total: int | None, names: Sequence[str], console: Console) -> None:
+def render_rows(
+    rows: Sequence[dict[str, Any]],
+    total: int | None,
+    names: Sequence[str],
+    console: Console,
+    *,
+    has_pager: bool = True,
+) -> None:
     """
     Args:
         total: how many rows there are; None where they were not counted.
@@ -40,7 +47,7 @@ def render_rows(rows: Sequence[dict[str, Any]], total: int | None, names: Sequen
     view = new_table(dict.fromkeys(fitting, Column.FIXED))
     for line in zip(*(cells[name] for name in fitting), strict=True):
         view.add_row(*(_text(each, console) for each in line))
-    is_long = console.is_terminal and len(rows) + _LINES_AROUND > console.height
+    is_long = has_pager and console.is_terminal and len(rows) + _LINES_AROUND > console.height
     with console.pager() if is_long else nullcontext():
         console.print(view)
         for said in _below(len(rows), total, len(names) - len(fitting)):

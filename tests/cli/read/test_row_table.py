@@ -7,16 +7,18 @@ from typing import Any
 
 import pytest
 
-from lakeward.cli.row_table import render_rows
+from lakeward.cli.read.row_table import render_rows
 from lakeward.cli.terminal import Terminal
 
 NAMES = [f"column_{number:02}" for number in range(12)]
 ROWS: list[dict[str, Any]] = [dict.fromkeys(NAMES, f"v{number}") for number in range(3)]
 
 
-def rendered(rows: list[dict[str, Any]], names: list[str], *, total: int | None = None, **options: Any) -> str:
+def rendered(
+    rows: list[dict[str, Any]], names: list[str], *, total: int | None = None, has_pager: bool = True, **options: Any
+) -> str:
     sink = io.StringIO()
-    render_rows(rows, total, names, Terminal(file=sink, **options))
+    render_rows(rows, total, names, Terminal(file=sink, **options), has_pager=has_pager)
     return sink.getvalue()
 
 
@@ -43,7 +45,7 @@ def test_a_pipe_gets_all() -> None:
 
 
 def test_many_rows_go_through_a_pager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows do so that are more than the terminal has lines."""
+    """Rows do so that are more than the terminal has lines, unless that is switched off."""
     paged: list[str] = []
     monkeypatch.setattr("pydoc.pager", paged.append)
     terminal = {"force_terminal": True, "width": 80, "color_system": None}
@@ -51,3 +53,5 @@ def test_many_rows_go_through_a_pager(monkeypatch: pytest.MonkeyPatch) -> None:
     (text,) = paged
     assert text.splitlines()[-1].strip() == "60 rows" and len(text.splitlines()) == 62
     assert "v2" in rendered(ROWS, NAMES[:2], total=None, height=24, **terminal) and len(paged) == 1
+    text = rendered(ROWS * 20, NAMES[:2], total=60, height=24, has_pager=False, **terminal)
+    assert len(text.splitlines()) == 62 and len(paged) == 1

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakeward.base.clock import Clock
 from lakeward.cli.main import run
 from lakeward.read.newest_slice import TableReading
 from lakeward.read.slice_scan import read_slice
@@ -93,7 +97,7 @@ def test_keys(base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.mark.parametrize("row_format", ["jsonl", "csv", "parquet", "arrow"])
 def test_formats(base: Path, tmp_path: Path, row_format: str) -> None:
-    """To a file, which is whole when it is there, and to standard output, the same bytes. Keeps 1 of cli/row_output."""
+    """To a file, which is whole when it is there, and to stdout, the same bytes. Keeps 1 of cli/read/row_output."""
     file = tmp_path / f"rows.{row_format}"
     assert run(["read", str(base), "--output", str(file), "--where", "id < 'k03'"]) == 0
     match row_format:
@@ -128,7 +132,7 @@ def test_json_is_one_document(base: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_what_is_missing_is_reported(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Keeps of cli/read_command: the exit code is that of damage, and no file is left by a read that failed."""
+    """Keeps of cli/read/read_command: the exit code is that of damage, and no file is left by a read that failed."""
     file = next((base / "q").glob("*.parquet"))
     file.write_bytes(file.read_bytes()[:-9])
     output = base.parent / "rows.jsonl"
@@ -274,3 +278,50 @@ def test_slips(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "A table is for the terminal." in capsys.readouterr().err
     assert run(["read", str(base), "--where", "v ="]) == 2
     assert "v =⟨here⟩" in capsys.readouterr().err
+    assert run(["read", str(base), "--columns", "id,,v"]) == 2
+    assert "has a comma without a name" in capsys.readouterr().err
+    assert run(["read", str(base), "--columns", "ID"]) == 2
+    assert "Did you mean id?" in capsys.readouterr().err
+
+
+def test_a_partition_that_is_not_there(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No row is chosen, which is no error; a note names the nearest value that a partition has, or some of them."""
+    set_property(base, "hoodie.datasource.write.hive_style_partitioning", "false")
+    write(base, [("k90", 1, "lima", "x")])
+    assert run(["read", str(base), "--count", "--where", "part = 'lime' and v = 'x'"]) == 0
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("0\n", "No partition has part = 'lime'. Did you mean lima?\n")
+    assert run(["read", str(base), "--count", "--where", "part = 'x'"]) == 0
+    assert capsys.readouterr().err == "No partition has part = 'x'. The values are lima, p, q.\n"
+    assert run(["read", str(base), "--count", "--where", "part = 'p' and v = 'none'"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_help_has_panels(capsys: pytest.CaptureFixture[str]) -> None:
+    """Options are listed by what they are about, each in one panel."""
+    assert run(["read", "--help"]) == 0
+    text = capsys.readouterr().out
+    panels = ["Which rows and columns:", "What to read:", "How to print:", "Options:"]
+    assert [text.index(each) for each in panels] == sorted(text.index(each) for each in panels)
+    assert text.index("--where") < text.index(panels[1]) < text.index("--as-of") < text.index(panels[2])
+
+
+def test_how_far_a_reading_is(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Progress has sentences about file slices; rows that go to a program, which may show them, have none."""
+    shown: list[tuple[bool, list[str]]] = []
+
+    @contextmanager
+    def view(clock: Clock, *, is_shown: bool) -> Iterator[Callable[[str], None]]:
+        shown.append((is_shown, []))
+        yield shown[-1][1].append
+
+    monkeypatch.setattr("lakeward.cli.read.read_command.reading_view", view)
+    assert run(["read", str(base), "--count", "--where", "ts = 1"]) == 0
+    is_shown, said = shown.pop()
+    assert is_shown and said[0] == "listing the table" and said[-1] == "read 1 of 2 file slices, 15 rows"
+    assert run(["read", str(base), "--output", str(base.parent / "rows.csv")]) == 0
+    is_shown, said = shown.pop()
+    assert is_shown and said[-1] == "read 1 of 2 file slices, 30 rows"
+    monkeypatch.setattr("os.fstat", lambda number: os.stat("/dev/null"))
+    assert run(["read", str(base), "--format", "jsonl"]) == 0
+    assert shown.pop()[0] is False

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.text import Text
 
 from lakeward.base.quantities import format_count
+from lakeward.cli.read.row_output import plain
 from lakeward.cli.result import PROBLEMS_EXIT, Result
-from lakeward.cli.row_output import plain
 from lakeward.cli.terminal import Rendered
 from lakeward.scan.table_diff import DifferingRow, TableDiff
 
