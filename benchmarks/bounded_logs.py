@@ -4,7 +4,7 @@ Each write appends a log to every bucket. Without a service a query would open a
 daemon merges them meanwhile, and the figure says how far they get. Written by `lakeward.write.write` in this process,
 served by `lakeward run` in another one, which share the table by its file-system lock.
 
-    python -m benchmarks.bounded_logs [--writes N] [--buckets N] [--rows N] [--no-daemon]
+    python -m benchmarks.bounded_logs [--writes N] [--buckets N] [--rows N] [--layout lsm_tree] [--no-daemon]
 
 The figure is in benchmarks/README.md.
 """
@@ -32,6 +32,7 @@ from lakeward.protocol.table_birth import create_table
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import NewTable
 from lakeward.table.snapshot import take_snapshot
+from lakeward.table.table_version import NEWEST_RELEASED
 from lakeward.write import write
 
 CONFIG = """
@@ -68,13 +69,14 @@ def main() -> None:
     parser.add_argument("--writes", type=int, default=200)
     parser.add_argument("--buckets", type=int, default=8)
     parser.add_argument("--rows", type=int, default=4_000)
+    parser.add_argument("--layout", choices=("default", "lsm_tree"), default="default", help="lsm_tree: of version 10")
     parser.add_argument("--no-daemon", action="store_true", help="what there would be without a service")
     arguments = parser.parse_args()
     before = machine()
     with tempfile.TemporaryDirectory(prefix="lakeward-bounded-") as name:
         folder = Path(name)
         table = folder / "trips"
-        new_table(table)
+        new_table(table, is_lsm_tree=arguments.layout == "lsm_tree")
         begin = time.perf_counter()
         if arguments.no_daemon:
             samples = list(written(table, arguments))
@@ -86,6 +88,7 @@ def main() -> None:
         "writes": arguments.writes,
         "buckets": arguments.buckets,
         "rows_a_write": arguments.rows,
+        "layout": arguments.layout,
         "daemon": not arguments.no_daemon,
         "seconds": round(seconds, 1),
         "samples": [
@@ -125,7 +128,7 @@ def made(number: int, rows: int) -> pa.Table:
     )
 
 
-def new_table(path: Path) -> None:
+def new_table(path: Path, *, is_lsm_tree: bool) -> None:
     create_table(
         LocalStorage(),
         str(path),
@@ -134,6 +137,8 @@ def new_table(path: Path) -> None:
             schema=schema_text(made(0, 1).schema, "trips"),
             record_key_fields=("id",),
             ordering_fields=("ts",),
+            version=10 if is_lsm_tree else NEWEST_RELEASED,
+            is_lsm_tree=is_lsm_tree,
         ),
         clock=SystemClock(),
     )

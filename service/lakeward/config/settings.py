@@ -321,6 +321,10 @@ else:
     _ServiceKind = Literal[NAMED]
 
 
+CLEANS_RETIRE_SOURCES = False
+"""Whether a clean takes single logs out of slices that readers read, as issue 41 has it; until then none does."""
+
+
 class _TableKeys(SettingsSection):
     """How a table is serviced."""
 
@@ -413,6 +417,11 @@ class _TableKeys(SettingsSection):
         """The objective, where Lakeward keeps it: no LOG keeps it."""
         is_own = JobKind.COMPACTION in self.services and self.type is not CompactionType.LOG
         return self.objective if is_own else None
+
+    @property
+    def sources_retire(self) -> bool:
+        """A clean of Lakeward's takes what a log compaction has merged out of slices of the layout `lsm_tree`."""
+        return CLEANS_RETIRE_SOURCES and JobKind.CLEAN in self.services
 
 
 if TYPE_CHECKING:

@@ -250,16 +250,10 @@ class TableConfig:
         return self.properties.get(UNAVAILABLE_VALUE) or None
 
     @property
-    def carries_out_log_compactions(self) -> bool:
+    def has_log_compaction(self) -> bool:
         """A log may hold the merged records of others. Where rows are filled, that result depends on all rows of a
         key."""
         return self.version.has_log_compaction and self.partial_update_mode is None
-
-    @property
-    def has_log_compaction(self) -> bool:
-        """One may be planned. Readers of `lsm_tree` read what a log stands for all the same, so that it would save them
-        nothing."""
-        return self.carries_out_log_compactions and not self.is_lsm_tree
 
     @property
     def populate_meta_fields(self) -> bool:

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from lakeward.cli.main import run
+from lakeward.config import settings as config
+from lakeward.daemon.scheduling.scheduled_job import Job
+from lakeward.daemon.served_table import served_table
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobResult
+from lakeward.protocol.progress import Silent
 from lakeward.services.together.inspection import inspect_table
 from lakeward.storage.local import LocalStorage
+from lakeward.table.backlog import backlog_of
 from tests.clocks import SkippingClock
-from tests.daemon.work.test_worker import Bench
+from tests.daemon.serving import Serving
+from tests.daemon.work.test_worker import Bench, proceed
 from tests.metadata_golden import DATA_TIMELINE
+from tests.native_table import NativeTable, Record
+from tests.our_reader import scan
 from tests.services.archive.test_job import AT_ONCE
 from tests.services.clean import test_job as test_cleaning
 from tests.services.clean.run.cleaning import data_files
@@ -71,3 +82,83 @@ def test_it_is_compacted_and_cleaned(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert {OLDEST in path or path.count("_") == 3 for path in before - data_files(bench.path)} == {True}
     assert judged_rows(bench.path) == rows
     assert not bench.plan().demand.services[JobKind.CLEAN].is_due
+
+
+LOG_FROM_FIVE = {
+    "planner.small_base_size": "1KiB",
+    "planner.log_ratio": "10",
+    "planner.large_log_ratio": "10",
+    "hoodie.compaction.logfile.size.threshold": "1",
+}
+
+
+@pytest.mark.parametrize("by", ["command", "daemon"])
+def test_twelve_logs_of_the_layout_lsm_tree_become_few(
+    tmp_path: Path, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stayed as they were until FULL came with the twenty-first, by command and by daemon. LOG merges them, and
+    again as more come; what is live, and with it what is read once a clean has been there, stays few."""
+    monkeypatch.setattr(config, "CLEANS_RETIRE_SOURCES", True)
+    table = lsm_table(tmp_path / "tables/orders")
+    for at in range(12):
+        table.write({"g-0": [Record(f"w{at}", at, f"{at}"), Record("n", at, f"{at}")]})
+    compact = by_command if by == "command" else by_daemon(tmp_path)
+    assert live_logs_of(table.base) == 12
+    compact(table.base)
+    assert live_logs_of(table.base) == 1
+    table.check()
+    for _ in range(2):
+        for at in range(6):
+            table.write({"g-0": [Record(f"w{at}", 100 + at, f"{at}")]})
+        compact(table.base)
+        assert live_logs_of(table.base) <= 3
+        table.check()
+
+
+def test_no_log_compaction_is_made_there_where_no_clean_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Readers would read the logs and the output, for good: FULL comes with more than twenty, as before."""
+    monkeypatch.setattr(config, "CLEANS_RETIRE_SOURCES", True)
+    table = lsm_table(tmp_path / "tables/orders")
+    for at in range(21):
+        table.write({"g-0": [Record("n", at, f"{at}")]})
+        if at == 12:
+            by_daemon(tmp_path, services='["compaction"]')(table.base)
+            assert live_logs_of(table.base) == 13
+    by_daemon(tmp_path, services='["compaction"]')(table.base)
+    assert live_logs_of(table.base) == 0
+
+
+def lsm_table(base: Path) -> NativeTable:
+    table = NativeTable(base, by_event_time=True, hoodie__table__storage__layout="LSM_TREE")
+    chance = Random(0)
+    table.insert("g-0", [Record(f"w{number}", 0, chance.randbytes(40).hex()) for number in range(900)])
+    return table
+
+
+def live_logs_of(base: Path) -> int:
+    return backlog_of(scan(base)).log_files
+
+
+def by_command(base: Path) -> None:
+    settings = [word for key, value in LOG_FROM_FIVE.items() for word in ("--set", f"{key}={value}")]
+    assert run(["compact", str(base), "--writers", "stopped", "--engine", "local", *settings]) == 0
+
+
+def by_daemon(folder: Path, **given: str) -> Callable[[Path], None]:
+    planner = ", ".join(f'"{key}" = "{value}"' for key, value in LOG_FROM_FIVE.items())
+    settings = {"defaults.planner": f"{{ {planner} }}", "defaults.objective": "none"}
+    settings |= {f"defaults.{key}": value for key, value in given.items()}
+    serving = Serving(folder / "tables", folder / "state", settings=settings)
+    table = served_table(serving.settings, "orders", str(folder / "tables/orders"), watched_since=serving.clock.now())
+
+    def compact(base: Path) -> None:
+        serving.worker.poll(table)
+        if not serving.worker.plan(table, {}, proceed).demand.operations:
+            return
+        job = Job("j1", "orders", JobKind.COMPACTION, {}, 1, 1, 1, 1, deadline=0.0, started_at=0.0)
+        report = serving.worker.run(job, table, guard=proceed, observer=Silent())
+        assert report.result is JobResult.COMMITTED
+
+    return compact

@@ -73,6 +73,7 @@ class PlanArguments:
             merge_settings(configured.planner, settings),
             objective=configured.objective,
             trigger=trigger,
+            sources_retire=configured.sources_retire,
         )
 
     @property

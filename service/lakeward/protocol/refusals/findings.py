@@ -526,7 +526,7 @@ def broken_pending_plan(snapshot: TableSnapshot) -> Iterator[Finding]:
 
 def unknown_operation_type(snapshot: TableSnapshot) -> Iterator[Finding]:
     version = snapshot.config.version
-    known = {None, "FULL", "LOG"} if snapshot.config.carries_out_log_compactions else {None, "FULL"}
+    known = {None, "FULL", "LOG"} if snapshot.config.has_log_compaction else {None, "FULL"}
     for instant, plan in sorted(snapshot.plans.items()):
         unknown = {operation.operation_type for operation in plan.operations} - known
         if unknown:
@@ -580,7 +580,7 @@ def _why_rollback_counts(snapshot: TableSnapshot, rollback: str) -> str | None:
 
 
 def pending_log_compaction(snapshot: TableSnapshot) -> Iterator[Finding]:
-    if snapshot.config.carries_out_log_compactions:
+    if snapshot.config.has_log_compaction:
         return
     for instant in snapshot.timeline.pending:
         if instant.action == "logcompaction":

@@ -5,7 +5,8 @@ What there is to do is no demand like others: the plan, with a decision for ever
 
     what it remembers        until
     groups not to merge      the next compaction; a group, until one of its logs is gone
-    groups to take whole     the group's base file is another one
+    groups to take whole,    the group's base file is another one
+    or without LOG
 
 Touches: the table, through `services/compaction/run/compactor.py`.
 """
@@ -52,6 +53,8 @@ class CompactionKeys(Protocol):
     def exclude_partitions(self) -> tuple[str, ...]: ...
     @property
     def objective_kept(self) -> float | None: ...
+    @property
+    def sources_retire(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,7 @@ class _Unmergeable:
 class CompactionMemory:
     groups_unmergeable: Mapping[GroupId, _Unmergeable] = field(default_factory=dict)
     groups_whole: frozenset[tuple[GroupId, str]] = frozenset()
+    groups_without_log: frozenset[tuple[GroupId, str]] = frozenset()
 
     def keep_unmergeable(self, reasons: Mapping[GroupId, Reason], slices: Iterable[FileSlice]) -> None:
         """Replace what the compaction before found: these groups have logs that it could not merge.
@@ -88,19 +92,37 @@ class CompactionMemory:
     def keep_whole(self, groups: Set[GroupId], slices: Iterable[FileSlice]) -> None:
         """Add what a compaction found: a LOG of these groups has to start at the oldest log. A slice never loses the
         deletes that are in it."""
-        known = self.groups_whole
-        self.groups_whole = frozenset(
-            (slice_.group_id, slice_.base_instant)
-            for slice_ in slices
-            if slice_.group_id in groups or (slice_.group_id, slice_.base_instant) in known
-        )
+        self.groups_whole = _added(self.groups_whole, groups, slices)
 
     def whole(self, slices: Iterable[FileSlice]) -> frozenset[GroupId]:
         """The groups among `slices` of which that is known."""
-        known = self.groups_whole
-        if not known:
-            return frozenset()
-        return frozenset(each.group_id for each in slices if (each.group_id, each.base_instant) in known)
+        return _still(self.groups_whole, slices)
+
+    def keep_without_log(self, groups: Set[GroupId], slices: Iterable[FileSlice]) -> None:
+        """Add what a compaction found: no LOG is made of these groups, for what their logs hold."""
+        self.groups_without_log = _added(self.groups_without_log, groups, slices)
+
+    def without_log(self, slices: Iterable[FileSlice]) -> frozenset[GroupId]:
+        """The groups among `slices` of which that is known."""
+        return _still(self.groups_without_log, slices)
+
+
+_Known = frozenset[tuple[GroupId, str]]
+"""File groups with the instants of their base files."""
+
+
+def _added(known: _Known, groups: Set[GroupId], slices: Iterable[FileSlice]) -> _Known:
+    return frozenset(
+        (slice_.group_id, slice_.base_instant)
+        for slice_ in slices
+        if slice_.group_id in groups or (slice_.group_id, slice_.base_instant) in known
+    )
+
+
+def _still(known: _Known, slices: Iterable[FileSlice]) -> frozenset[GroupId]:
+    if not known:
+        return frozenset()
+    return frozenset(each.group_id for each in slices if (each.group_id, each.base_instant) in known)
 
 
 class TableCompaction(Service[Planner]):
@@ -127,7 +149,8 @@ class TableCompaction(Service[Planner]):
 
     def plan(self, snapshot: TableSnapshot, at: str, care: Care[Planner]) -> PlanOutcome:
         memory, slices = care.memory, snapshot.latest_slices
-        return care.rules(snapshot, at, {**memory.unmergeable(slices), **care.excluded}, memory.whole(slices))
+        excluded = {**memory.unmergeable(slices), **care.excluded}
+        return care.rules(snapshot, at, excluded, memory.whole(slices), memory.without_log(slices))
 
     def run(self, table: ServicedTable, care: Care[Planner], order: JobOrder) -> JobReport:
         return _DOES[order.kind](_compactor(table, care, order), care, order)
@@ -138,7 +161,14 @@ class TableCompaction(Service[Planner]):
 
 def _planner(table: CompactionKeys, trigger: Trigger | None) -> Planner:
     chosen = GroupFilter(partitions=table.partitions, excluded_partitions=table.exclude_partitions)
-    return planner_of(table.type, chosen, table.planner, objective=table.objective_kept, trigger=trigger)
+    return planner_of(
+        table.type,
+        chosen,
+        table.planner,
+        objective=table.objective_kept,
+        trigger=trigger,
+        sources_retire=table.sources_retire,
+    )
 
 
 def _compactor(table: ServicedTable, care: Care[Planner], order: JobOrder) -> Compactor:
@@ -188,12 +218,14 @@ def _keep_found_in_logs(memory: CompactionMemory, order: JobOrder, report: Compa
         if decision.reason is Reason.UNSUPPORTED_LOGS
     }
     try:
-        slices = order.scanned().latest_slices if found or report.whole else ()
+        slices = order.scanned().latest_slices if found or report.whole or report.without_log else ()
     except (LakewardError, OSError):
         slices = ()  # the job is committed all the same, and the next one finds these logs again
     memory.keep_unmergeable(found, slices)
     if report.whole:
         memory.keep_whole(report.whole, slices)
+    if report.without_log:
+        memory.keep_without_log(report.without_log, slices)
 
 
 def _compacted(report: CompactionReport) -> JobReport:

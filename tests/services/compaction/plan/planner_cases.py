@@ -64,6 +64,7 @@ class Table:
     frozen: list[FrozenGroup] = field(default_factory=list)
     excluded: dict[GroupId, Reason] = field(default_factory=dict)
     whole: set[GroupId] = field(default_factory=set)
+    without_log: set[GroupId] = field(default_factory=set)
 
     def snapshot(self) -> TableSnapshot:
         return snapshot_of(
@@ -82,7 +83,9 @@ class Table:
             shuffle.shuffle(self.groups)
             shuffle.shuffle(self.frozen)
         generator = HybridCompactionPlanGenerator(self.hybrid_options())
-        return generator.generate(self.snapshot(), at=self.at, excluded=self.excluded, whole=self.whole)
+        return generator.generate(
+            self.snapshot(), at=self.at, excluded=self.excluded, whole=self.whole, without_log=self.without_log
+        )
 
 
 def read_table(text: str) -> Table:
@@ -127,7 +130,9 @@ def read_line(table: Table, line: str) -> None:
             table.instants += log_compacted(instant(time))
             names = frozenset(f".{group_id[1]}_{instant(source)}.log.1_0-0-0" for source in sources)
             known = table.fields["log_compactions"].get(group_id, ())
-            table.fields["log_compactions"][group_id] = (*known, LogCompaction(instant(time), names))
+            ranks_last = "hoodie.table.storage.layout" in table.properties
+            merged = LogCompaction(instant(time), names, ranks_last=ranks_last)
+            table.fields["log_compactions"][group_id] = (*known, merged)
         case ["frozen", group, time]:
             table.frozen.append(FrozenGroup(*split_group(group), instant(time), "its newest file is unknown"))
         case ["nameless", group, time]:
@@ -136,6 +141,10 @@ def read_line(table: Table, line: str) -> None:
             table.excluded[split_group(group)] = Reason(reason)
         case ["whole", group]:
             table.whole.add(split_group(group))
+        case ["without-log", group]:
+            table.without_log.add(split_group(group))
+        case ["sources", "retire"]:
+            table.options["sources_retire"] = True
         case ["trigger", "table" | "group" as whose, strategy, commits, seconds]:
             trigger = Trigger(TriggerStrategy(strategy), int(commits), int(seconds))
             table.options[f"{whose}_trigger"] = trigger
@@ -207,12 +216,17 @@ def format_outcome(table: Table, outcome: PlanOutcome) -> str:
         if decision.instant:
             words.append(format_times(decision.instant))
         if group_id in operations:
-            logs = [name.split("_")[1].split(".")[0] for name in operations[group_id].log_files]
-            words += ["over", *(format_times(log) for log in logs)]
+            words += ["over", *map(format_log, operations[group_id].log_files)]
+            if (run := operations[group_id].run) is not None:
+                words += ["taking", *map(format_log, run)]
         lines += [" ".join(words), f"  {format_times(explain(decision))}"]
     if len(outcome.operations) > 1:
         lines.append("order: " + " ".join(format_group(group_id) for group_id in operations))
     return "\n".join(lines)
+
+
+def format_log(name: str) -> str:
+    return format_times(name.split("_")[1].split(".")[0])
 
 
 def format_group(group_id: GroupId) -> str:

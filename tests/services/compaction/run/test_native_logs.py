@@ -56,12 +56,12 @@ SETTINGS = {
 
 
 def planner(kind: CompactionType = CompactionType.HYBRID, **settings: str) -> Planner:
-    return planner_of(kind, GroupFilter(), SETTINGS | settings)
+    return planner_of(kind, GroupFilter(), SETTINGS | settings, sources_retire=True)
 
 
-def two_groups(base: Path, *, by_event_time: bool = True) -> NativeTable:
+def two_groups(base: Path, *, by_event_time: bool = True, **more: str) -> NativeTable:
     """One whose base is small beside its logs, and one whose is large; each with rows and deletes in three writes."""
-    table = NativeTable(base, by_event_time=by_event_time)
+    table = NativeTable(base, by_event_time=by_event_time, **more)
     table.insert(FULL_GROUP, [Record(f"h{number}", 10, "a") for number in range(6)])
     chance = random.Random(0)
     table.insert(LOG_GROUP, [Record(f"w{number}", 10, chance.randbytes(40).hex()) for number in range(900)])
@@ -308,6 +308,48 @@ def test_a_run_of_the_newest_logs_stands_for_itself_in_the_layout_lsm_tree(tmp_p
     report = compact(table, planner(CompactionType.FULL))
     table.compacted(report)
     assert kinds_of(report.plans[0]) == {"g-0": OperationKind.FULL}
+    table.check()
+
+
+@pytest.mark.parametrize("by_event_time", [True, False], ids=["event time", "commit time"])
+def test_full_and_log_of_the_layout_lsm_tree_are_one_plan(tmp_path: Path, by_event_time: bool) -> None:
+    """RFC-103 draws it so: one instant, a group FULL and the other LOG, which takes the newest writes of those that it
+    names. Another engine's FULL in its stead finds every log of the slice in the plan."""
+    table = NativeTable(tmp_path / "table", by_event_time=by_event_time, **LSM_TREE)
+    chance = random.Random(0)
+    table.insert(FULL_GROUP, [Record("h1", 10, "a")])
+    table.insert(LOG_GROUP, [Record(f"w{number}", 10, chance.randbytes(60).hex()) for number in range(2000)])
+    table.write({LOG_GROUP: [Record(f"big{number}", 5, chance.randbytes(60).hex()) for number in range(600)]})
+    table.write({LOG_GROUP: [Record("w1", 40, "c")], FULL_GROUP: [Record("h1", 11, "b")]})
+    table.write({LOG_GROUP: [Record("w1", 41, "d"), Record("w9", 41, None)], FULL_GROUP: [Record("h1", 12, "c")]})
+    logs = next(each for each in scan(table.base).latest_slices if each.file_id == LOG_GROUP).log_files
+    outcome = bench_of(table).compactor(planner()).preview().outcome
+    operations = {each.file_id: each for each in outcome.operations}
+    assert set(operations[LOG_GROUP].log_files) == {log.name.text for log in logs}
+    run = operations[LOG_GROUP].run
+    assert run is not None and set(run) == {log.name.text for log in logs[-3:]}
+    (plan,) = compact(table, planner()).plans
+    assert kinds_of(plan) == {FULL_GROUP: OperationKind.FULL, LOG_GROUP: OperationKind.LOG}
+    table.check()
+    assert compact(table, planner()).plans == ()
+    assert kinds_of(compact(table, planner(CompactionType.FULL)).plans[0]) == {LOG_GROUP: OperationKind.FULL}
+    table.check()
+
+
+def test_where_a_delete_always_wins_full_comes_in_the_layout_lsm_tree(tmp_path: Path) -> None:
+    """The planner learns it, asks for no LOG there again, and its logs are still merged with the base in time."""
+    table = NativeTable(tmp_path / "table", by_event_time=True, **LSM_TREE)
+    chance = random.Random(0)
+    table.insert("g-0", [Record(f"w{number}", 10, chance.randbytes(40).hex()) for number in range(900)])
+    for at in range(8):
+        table.write({"g-0": [Record("w1", None, None) if at == 3 else Record("w2", at, f"{at}")]})
+    report = compact(table, planner())
+    (decision,) = report.outcome.decisions
+    assert (report.plans, decision.reason, decision.instead_of) == ((), Reason.LOG_NOT_ALLOWED, Choice.LOG)
+    assert report.without_log == {(PARTITION, "g-0")}
+    table.write({"g-0": [Record("w2", 20, "ninth")]})
+    (plan,) = compact(table, planner()).plans
+    assert kinds_of(plan) == {"g-0": OperationKind.FULL}
     table.check()
 
 

@@ -32,9 +32,11 @@ HYBRID_STRATEGY = "org.apache.hudi.table.action.compact.plan.generators.HybridCo
 
 _VERSION_WITH_TYPES = 3
 
-VERSION_WITHOUT_LOG, ROWS_IN_PART, IN_LSM_TREE = "version_without_log", "rows_in_part", "in_lsm_tree"
-AGAINST_LOG = frozenset({VERSION_WITHOUT_LOG, ROWS_IN_PART, IN_LSM_TREE})
-"""Numbers of a decision that say why no log compaction is made of its table."""
+VERSION_WITHOUT_LOG, ROWS_IN_PART = "version_without_log", "rows_in_part"
+TWO_PLANS, SOURCES_STAY, SOURCES_WAIT, FOUND_IN_LOGS = "two_plans", "sources_stay", "sources_wait", "found_in_logs"
+"""The last four are of the layout `lsm_tree` (decision 0130)."""
+AGAINST_LOG = frozenset({VERSION_WITHOUT_LOG, ROWS_IN_PART, TWO_PLANS, SOURCES_STAY, SOURCES_WAIT, FOUND_IN_LOGS})
+"""Numbers of a decision that say why no log compaction is made of its table, or its file group."""
 
 
 class Choice(StrEnum):

@@ -11,7 +11,10 @@ from collections.abc import Mapping
 from lakeward.base.quantities import format_count, format_duration, format_share, format_size, write_duration
 from lakeward.services.compaction.plan.decision import (
     AGAINST_LOG,
+    FOUND_IN_LOGS,
     ROWS_IN_PART,
+    SOURCES_WAIT,
+    TWO_PLANS,
     VERSION_WITHOUT_LOG,
     Choice,
     Decision,
@@ -163,9 +166,24 @@ def _why_no_log(numbers: Mapping[str, int | float]) -> str:
             f"rows are updated in part ({PARTIAL_UPDATE_MODE}), so the merged row of a key depends on all of its "
             "rows, and no log compaction is made of this table"
         )
+    if FOUND_IN_LOGS in numbers:
+        return (
+            "a delete in its logs has no ordering value, or may have none, or a log is from before the table got the "
+            "layout lsm_tree, so that one log in their place could read otherwise"
+        )
+    if (waiting := numbers.get(SOURCES_WAIT)) is not None:
+        return (
+            f"readers of the layout lsm_tree still read {format_count(int(waiting), 'log')} that earlier log "
+            "compactions have merged and no clean has taken away, so another one would save them nothing"
+        )
+    if TWO_PLANS in numbers:
+        return (
+            "in the layout lsm_tree a log compaction is only made in one plan with full compactions "
+            "(planner.publish), and a table that captures changes has none such"
+        )
     return (
-        "readers of the layout lsm_tree read the logs of a log compaction and its output both, so it would save them "
-        "nothing, and none is made in this layout"
+        "readers of the layout lsm_tree read the logs of a log compaction and its output both until a clean takes the "
+        "logs away, and no clean of Lakeward's does so here, so it would save them nothing"
     )
 
 

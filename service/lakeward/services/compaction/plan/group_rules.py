@@ -39,8 +39,12 @@ from lakeward.format.timeline.compaction_plan import CompactionOperation
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.services.compaction.plan.cost import Cost, full_cost, log_cost
 from lakeward.services.compaction.plan.decision import (
-    IN_LSM_TREE,
+    AGAINST_LOG,
+    FOUND_IN_LOGS,
     ROWS_IN_PART,
+    SOURCES_STAY,
+    SOURCES_WAIT,
+    TWO_PLANS,
     VERSION_WITHOUT_LOG,
     Choice,
     Decision,
@@ -111,20 +115,23 @@ class GroupRules:
         at: str,
         excluded: Mapping[GroupId, Reason],
         whole: Set[GroupId],
+        without_log: Set[GroupId],
     ) -> None:
         self._snapshot = snapshot
         self._options = options
         self._excluded = excluded
         self._whole = whole
+        self._without_log = without_log
         self._log_num_threshold = max(options.log_num_threshold or LOG_NUM_THRESHOLD, WRITES_MIN)
         self._log_size_threshold = options.log_size_threshold or LOG_SIZE_THRESHOLD
+        self._logs_max = LOGS_WITHOUT_LOG * self._log_num_threshold
         version = snapshot.config.version
-        self._against_log = _against_log(snapshot.config)
         by_version = Form.HYBRID if version.has_hybrid_plans else Form.SPLIT
         has_logs = snapshot.config.has_log_compaction and options.only is not Choice.FULL
         # Readers of changes take the rows of a LOG that is in a compaction for changes, and fail (decision 0051).
         may_be_hybrid = has_logs and not snapshot.config.cdc_enabled
         self.form = (options.form or by_version) if may_be_hybrid else Form.SPLIT
+        self._against_log = _against_log(snapshot.config, self.form, options)
         self._objective = None if options.only is Choice.LOG else options.objective
         self._output_ranks_last = output_ranks_last(snapshot.config)
         self._is_lsm_tree = snapshot.config.is_lsm_tree
@@ -216,14 +223,13 @@ class GroupRules:
         if choice is Choice.NONE:
             return self._none(profile, numbers, reason)
         if reason is Reason.MANY_SMALL_LOGS:
-            numbers["logs_max"] = LOGS_WITHOUT_LOG * self._log_num_threshold
+            numbers["logs_max"] = self._logs_max
         if (reason_against := self._excluded.get(profile.group_id)) is not None:
             return self._none(profile, numbers, reason_against, instead_of=choice)
         pending: str | None = None
         if choice is Choice.LOG:
-            chosen = (
-                self._not_allowed(profile, numbers) if self._against_log else self._log(profile, run, reason, numbers)
-            )
+            is_allowed = AGAINST_LOG.isdisjoint(numbers)
+            chosen = self._log(profile, run, reason, numbers) if is_allowed else self._not_allowed(profile, numbers)
             if chosen.decision.choice is Choice.LOG or not self._are_too_many(profile, numbers):
                 return chosen
             numbers, reason, pending = dict(chosen.decision.numbers), Reason.TOO_MANY_LOGS, chosen.decision.instant
@@ -332,6 +338,7 @@ class GroupRules:
             known["objective_due_seconds"] = due_seconds(profile.group_id, since=since, objective=self._objective)
         return known | {
             **self._against_log,
+            **self._against_log_of(profile),
             "base_bytes": profile.base_bytes,
             "log_files": len(profile.live),
             "log_bytes": profile.log_bytes,
@@ -352,6 +359,16 @@ class GroupRules:
             "large_log_ratio": self._options.large_log_ratio,
         }
 
+    def _against_log_of(self, profile: SliceProfile) -> Mapping[str, int]:
+        """Why none is made of the file group, in the layout `lsm_tree`, where its readers merge what waits to go."""
+        found: dict[str, int] = {}
+        if profile.group_id in self._without_log:
+            found[FOUND_IN_LOGS] = 1
+        is_checked = self._is_lsm_tree and self._options.only is not Choice.LOG  # else nothing would ever take them
+        if is_checked and (waiting := len(profile.logs.superseded)) > self._logs_max:
+            found[SOURCES_WAIT] = waiting
+        return found
+
     def _record_seconds(self, log: LogFile) -> int:
         """How long ago the records of a log were committed: `table/backlog` has the same moment."""
         seconds = self._record_ages.get(log.instant)
@@ -361,16 +378,22 @@ class GroupRules:
         return seconds
 
 
-def _against_log(config: TableConfig) -> Mapping[str, int]:
-    """Why no log compaction is made of the table, as numbers; none where one is."""
+def _against_log(config: TableConfig, form: Form, options: HybridOptions) -> Mapping[str, int]:
+    """Why no log compaction is made of the table, as numbers; none where one is.
+
+    In the layout `lsm_tree` another engine that carried a LOG out would write an output that does not stand without its
+    sources; a hybrid plan it carries out as FULL.
+    """
     found: dict[str, int] = {}
     if not config.version.has_log_compaction:
         found[VERSION_WITHOUT_LOG] = config.version.number or 0
     if config.partial_update_mode is not None:
         found[ROWS_IN_PART] = 1
-    if config.is_lsm_tree:
-        found[IN_LSM_TREE] = 1
-    assert bool(found) is not config.has_log_compaction
+    if config.is_lsm_tree and not found:
+        if not options.sources_retire:
+            found[SOURCES_STAY] = 1
+        elif form is not Form.HYBRID:
+            found[TWO_PLANS] = 1
     return found
 
 

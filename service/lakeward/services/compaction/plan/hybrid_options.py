@@ -53,5 +53,8 @@ class HybridOptions:
     """When the table is considered; None: now."""
     group_trigger: Trigger | None = None
     """When a file group is considered; None: now."""
+    sources_retire: bool = False
+    """In the layout `lsm_tree` a clean takes what a LOG has merged out of slices that readers read. Until then they
+    read it beside the LOG's output."""
     budget_bytes: int = BUDGET_BYTES
     """What the operations of one plan may read and write."""

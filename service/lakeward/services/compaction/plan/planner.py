@@ -54,6 +54,7 @@ class HybridCompactionPlanGenerator:
         at: str,
         excluded: Mapping[GroupId, Reason] | None = None,
         whole: Set[GroupId] = frozenset(),
+        without_log: Set[GroupId] = frozenset(),
     ) -> PlanOutcome:
         """
         Args:
@@ -61,8 +62,9 @@ class HybridCompactionPlanGenerator:
             excluded: groups that are not compacted whatever the rules choose, each with its reason: an operator wants
                 it, it is parked, or its logs were opened and cannot be merged.
             whole: groups whose LOG has to start at the oldest log, for what was found in their logs.
+            without_log: groups of which no LOG is made, for that.
         """
-        rules = GroupRules(snapshot, self._options, at, excluded or {}, whole)
+        rules = GroupRules(snapshot, self._options, at, excluded or {}, whole, without_log)
         groups = sorted(snapshot.file_groups, key=lambda group: (group.partition_path, group.file_id))
         choices = [rules.decide(group, slice_) for group in groups if (slice_ := group.latest_slice) is not None]
 
@@ -90,8 +92,8 @@ class HybridCompactionPlanGenerator:
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """A snapshot and the plan's instant in; FULL, LOG or nothing for each file group out. The groups that are excluded,
-    each with its reason, and those whose LOG has to start at the oldest log, were found out by others."""
+    """A snapshot and the plan's instant in; FULL, LOG or nothing for each file group out. Others found out which groups
+    are excluded, each with its reason, whose LOG has to start at the oldest log, and of which none is made."""
 
     generator: HybridCompactionPlanGenerator
 
@@ -101,8 +103,9 @@ class Planner:
         at: str,
         excluded: Mapping[GroupId, Reason],
         whole: Set[GroupId] = frozenset(),
+        without_log: Set[GroupId] = frozenset(),
     ) -> PlanOutcome:
-        return self.generator.generate(snapshot, at=at, excluded=excluded, whole=whole)
+        return self.generator.generate(snapshot, at=at, excluded=excluded, whole=whole, without_log=without_log)
 
 
 def planner_of(
@@ -112,15 +115,23 @@ def planner_of(
     *,
     objective: float | None = None,
     trigger: Trigger | None = None,
+    sources_retire: bool = False,
 ) -> Planner:
     """The planner of that kind, with filters and settings (`SETTINGS` are their keys). Raises `UsageError`.
 
     Args:
         objective: seconds that a record may be in logs only.
         trigger: the table's, where the settings give none.
+        sources_retire: what a LOG has merged goes in the layout `lsm_tree` (`HybridOptions.sources_retire`).
     """
     given = _options(groups, settings)
-    options = replace(given, only=_ONLY[kind], objective=objective, table_trigger=given.table_trigger or trigger)
+    options = replace(
+        given,
+        only=_ONLY[kind],
+        objective=objective,
+        table_trigger=given.table_trigger or trigger,
+        sources_retire=sources_retire,
+    )
     return Planner(HybridCompactionPlanGenerator(options))
 
 

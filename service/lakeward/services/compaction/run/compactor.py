@@ -109,6 +109,8 @@ class CompactionReport:
     """Files that are not what their commits say; nothing was done to their groups."""
     whole: frozenset[GroupId] = frozenset()
     """File groups whose LOG has to start at the oldest log, for the deletes that were found."""
+    without_log: frozenset[GroupId] = frozenset()
+    """File groups of the layout `lsm_tree` of which no LOG is made, for what was found in their logs."""
 
 
 class Compactor:
@@ -177,6 +179,7 @@ class Compactor:
             (*maybe_at_work, *left_pending, *left_too),
             preview.checked.damage,
             preview.checked.whole,
+            preview.checked.without_log,
         )
 
     def unschedule(self, instant: str, *, foreign: bool = False) -> Unscheduled | StillScheduled:

@@ -43,7 +43,7 @@ def choose(table: ServicedTable, planner: Planner, snapshot: TableSnapshot, chec
     heeds = ask_newest_file(table, snapshot)
     with table.measured(Phase.PLAN):
         while True:
-            outcome = planner(snapshot, at, checked.excluded, checked.whole)
+            outcome = planner(snapshot, at, checked.excluded, checked.whole, checked.without_log)
             fresh = {_seen_as(snapshot, slices, operation): operation for operation in outcome.operations}
             unseen = sorted(fresh.keys() - checked.seen)
             if not unseen:
@@ -63,6 +63,10 @@ def choose(table: ServicedTable, planner: Planner, snapshot: TableSnapshot, chec
                     if is_log and not folds_by_itself(table, snapshot, run=run, ahead=ahead):
                         checked = replace(checked, whole=checked.whole | {group_id})
                 except Unsupported as error:
+                    if choice is Choice.LOG and snapshot.config.is_lsm_tree:
+                        table.observer.step(f"no log compaction: {error}")
+                        checked = replace(checked, without_log=checked.without_log | {group_id})
+                        continue  # FULL may merge them
                     table.observer.step(f"excluded: {error}")
                     checked = replace(checked, excluded={**checked.excluded, group_id: Reason.UNSUPPORTED_LOGS})
                 else:

@@ -57,6 +57,8 @@ class CheckedLogs:
     excluded: Mapping[GroupId, Reason] = field(default_factory=dict)
     whole: frozenset[GroupId] = frozenset()
     """File groups whose LOG has to start at the oldest log, for the deletes that were found."""
+    without_log: frozenset[GroupId] = frozenset()
+    """File groups of the layout `lsm_tree` of which no LOG is made, for what was found in their logs."""
     damage: tuple[DamagedFile, ...] = ()
     """Why groups are excluded that are frozen, or whose logs turned out to be damaged."""
 
