@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,9 @@ from lakeward.base.errors import TryLater, UsageError
 from tests.deploy.tools import PROJECT
 from tests.golden_tables import copy_golden
 from tests.hudi.table import HudiTable, TableShape
+from tests.interop.every_query import BEGIN, END, QUERY, as_text
+from tests.interop.test_change_capture import Captured
+from tests.interop.test_changes import expected as changes_of
 from tests.write.writing import new_table, write
 
 if TYPE_CHECKING:
@@ -74,6 +78,39 @@ def test_a_frame_is_of_one_moment(spark: SparkSession, tmp_path: Path) -> None:
         frame.count()
     error = lakeward.spark.task_error(raised.value)
     assert isinstance(error, TryLater) and error.remedy.startswith("Run the query again")
+
+
+def test_changes_and_windows_are_hudis(spark: SparkSession, tmp_path: Path) -> None:
+    """What commits changed, and the rows that they wrote, by released Hudi and by tasks; a file that is gone ends the
+    job by name. Keeps 1 and 3 of spark/table_frame; of spark/slice_work."""
+    options = {"hoodie.table.cdc.enabled": "true", "hoodie.table.cdc.supplemental.logging.mode": "DATA_BEFORE"}
+    captured = Captured(spark, HudiTable(spark, tmp_path / "t", TableShape(partition_fields="part", options=options)))
+    captured.write(*((f"k{number}", 10, "a") for number in range(9)), operation="insert")
+    captured.write(("k1", 11, "b"), ("k7", 11, "c"), ("new", 11, "n"), ("k2", 5, "late"))
+    captured.write(("k3", 11, ""), operation="delete")
+    first, *_, last = captured.ends()
+    path = str(captured.table.path)
+    for since, until in ((None, None), (first, last), (first, captured.ends()[1])):
+        frame = lakeward.spark.changes(spark, path, since=since, until=until)
+        assert [each.dataType.simpleString() for each in frame.schema][:2] == ["string", "string"]
+        rows = [row.asDict(recursive=True) for row in frame.collect()]
+        given = sorted(json.dumps((row["op"], row["ts_ms"], row["before"], row["after"])) for row in rows)
+        assert given == changes_of(captured.table, since or "000", until or last)
+        window = lakeward.spark.read(spark, path, since=since or "earliest", until=until)
+        assert as_text(window) == as_text(
+            captured.table.frame(**{QUERY: "incremental", BEGIN: since or "000", END: until or last})
+        )
+    opened = lakeward.Table(path)
+    chosen = opened.changes(columns=["v"], where="op = 'u' and after.ts > 10")
+    assert chosen.end == last and lakeward.spark.changes(spark, chosen).count() == 2
+    with pytest.raises(UsageError, match="have no limit"):
+        lakeward.spark.changes(spark, opened.changes(limit=1))
+    frame = lakeward.spark.changes(spark, opened)
+    for file in captured.table.path.rglob("*.parquet"):
+        file.unlink()
+    with pytest.raises(Exception, match="deleted while the query ran") as raised:
+        frame.count()
+    assert isinstance(lakeward.spark.task_error(raised.value), TryLater)
 
 
 def test_locations_of_keys(table_with_metadata: Path, spark: SparkSession) -> None:

@@ -1,7 +1,8 @@
 """Stories: for each kind of table one life, in which every service of Lakeward runs between the writes of Hudi and of
 Lakeward's own writer. After each step Hudi, by listing and by its metadata table, hudi-rs and `lakeward.Table` read the
-rows of the model, and Hudi reads a savepoint's rows as of it. Where Hudi has the same service, it runs it on a copy of
-the table, and both tables are compared.
+rows of the model, Hudi reads a savepoint's rows as of it, and `lakeward.Table` those of each earlier step as of which
+it can still be read; all kinds of query are compared (`tests/interop/every_query.py`). Where Hudi has the same service,
+it runs it on a copy of the table, and both tables are compared.
 
 A step is a method of `Life`; the story of a kind is a list of them (`STORIES`), so that what differs between kinds is
 read off the lists. A failure names the step. CI runs half of the stories, the next commits the others.
@@ -24,6 +25,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from lakeward import Table
+from lakeward.base.errors import Refused
 from lakeward.format.avro.container import read_record
 from lakeward.storage.local import LocalStorage
 from lakeward.table.timeline.savepoints import read_savepoints
@@ -33,17 +35,18 @@ from tests.hudi.golden_version_6_lives import with_options
 from tests.hudi.other_release import OtherRelease
 from tests.hudi.spark import OLDEST_VERSION_OF_6, OLDEST_VERSION_OF_8, HudiMissing
 from tests.hudi.table import HudiTable, Rows, TableShape
+from tests.interop.every_query import judge_every_query
 from tests.interop.lakeward_cli import lakeward
 from tests.interop.test_archiving import rows_of
 from tests.our_reader import scan
-from tests.runs import spread
+from tests.runs import NIGHTLY, spread
 from tests.services.clean.run.cleaning import completed_cleans
 from tests.write.judged import judged_values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(3000 if NIGHTLY else 900)]
 
 LISTED = {"hoodie.metadata.enable": "false"}
 BY_METADATA = {"hoodie.metadata.enable": "true"}
@@ -94,6 +97,7 @@ class Life:
     """A table, its model, its two writers, and the services of Lakeward."""
 
     version = "9"
+    has_metadata = True
 
     def __init__(self, spark: SparkSession, path: Path, shape: TableShape) -> None:
         self.spark = spark
@@ -105,6 +109,10 @@ class Life:
         self.twins = 0
         self.saved: str | None = None
         self.saved_rows: dict[str, tuple[int, str]] = {}
+        self.past: dict[str, dict[str, tuple[int, str]]] = {}
+        """The rows as of each instant after which they were checked."""
+        self.judges_queries = False
+        """Hudi is asked all kinds of query, at every instant and of every window."""
 
     # Writes
 
@@ -326,6 +334,8 @@ class Life:
         by_hudi_rs = self.read_by_hudi_rs()
         assert not isinstance(by_hudi_rs, str), by_hudi_rs
         self.check_rows(by_hudi_rs, self.rows)
+        if self.judges_queries:
+            print(" " * 9, judge_every_query(self.table, by_metadata=self.has_metadata))
 
     def read_by_hudi_rs(self) -> Rows | str:
         return self.table.read_by_hudi_rs()
@@ -339,6 +349,23 @@ class Life:
         found = table.scan(columns=["id", "ts", "v"]).to_arrow().to_pylist()
         assert {row["id"]: (row["ts"], row["v"]) for row in found} == self.rows
         assert len(found) == table.count() == len(self.rows)
+        self.check_own_moments(table)
+
+    def check_own_moments(self, table: Table) -> None:
+        """The rows as of each instant are those of then, but for moments before what a clean or the archiver took."""
+        instants = sorted(instant for instant, _ in self.table.completed_instants())
+        self.past[instants[-1]] = dict(self.rows)
+        given = []
+        for instant in (each for each in instants if each in self.past):
+            try:
+                found = table.scan(columns=["id", "ts", "v"], as_of=instant).to_arrow().to_pylist()
+            except Refused:
+                given.append(False)
+                continue
+            assert {row["id"]: (row["ts"], row["v"]) for row in found} == self.past[instant], f"as of {instant}"
+            assert len(found) == len(self.past[instant]), f"as of {instant} a key is there twice"
+            given.append(True)
+        assert given == sorted(given) and given[-1], "only the oldest moments are refused"
 
     def check_rows(self, read: Rows, rows: dict[str, tuple[int, str]]) -> None:
         found = [json.loads(row) for row in read]
@@ -512,6 +539,8 @@ class LifeOf8(Life):
 
 class LifeOf6(LifeOf8):
     """Hudi 0.15.0 writes it. Lakeward verifies it; every other service is refused."""
+
+    has_metadata = False
 
     def __init__(self, spark: SparkSession, path: Path, shape: TableShape, oldest: OtherRelease) -> None:
         Life.__init__(self, spark, path, shape)
@@ -720,6 +749,8 @@ STORIES: dict[str, tuple[Step, ...]] = {
 }
 OF_THIS_COMMIT = spread(STORIES, least=2)
 """Two or three; the next commits run the others."""
+JUDGED_IN_CI = (Life.restore, Life.clean, Life.archive)
+"""After these steps one story of a commit asks Hudi all kinds of query; `make interop` asks after each step of each."""
 
 
 def made(name: str, spark: SparkSession, path: Path, release: Callable[[str], OtherRelease]) -> Life:
@@ -773,4 +804,5 @@ def test_a_story(name: str, spark: SparkSession, release: Callable[[str], OtherR
     for number, step in enumerate(STORIES[name], 1):
         with named(f"{number} {step.__name__}", name):
             step(life)
+            life.judges_queries = NIGHTLY or (name == OF_THIS_COMMIT[0] and step in JUDGED_IN_CI)
             life.check()

@@ -10,6 +10,7 @@ import pytest
 import lakeward
 from lakeward.api.table import Rows
 from lakeward.base.errors import BrokenFile, Refused, UsageError
+from lakeward.cli.main import run
 from lakeward.format.timeline.instant import format_instant_time, parse_instant_time
 from lakeward.scan.commit_window import commits_between
 from lakeward.table.new_table import COPY_ON_WRITE
@@ -158,3 +159,19 @@ def test_a_window_of_version_6_behind_a_pending_write_is_refused(tmp_path: Path)
         opened.scan(since="earliest")
     assert caught.value.remedy == "Read until 20261121043713105, or wait."
     assert opened.scan(since="earliest", until="20261121043713105").end == "20261121043713105"
+
+
+def test_a_window_before_a_downgrade_is_refused(tmp_path: Path) -> None:
+    """The logs of version 10, which the downgrade took, hold the rows of its commits: they were missing in silence,
+    since their names are no logs of version 9."""
+    base = new_table(tmp_path / "t", version=10)
+    write(base, FIRST)
+    write(base, SECOND)
+    first, second = ends(base)
+    assert run(["table", "downgrade", str(base), "--to", "9", "--writers", "stopped"]) == 0
+    table = lakeward.Table(str(base))
+    with pytest.raises(Refused, match=r"The commits since \d+ cannot be read: p/.* is gone"):
+        table.scan(since=first, until=second)
+    with pytest.raises(Refused, match="cannot be read as of"):
+        table.scan(as_of=second)
+    assert found(table.scan()) == {"k1": "new", "k2": "b", "k9": "z"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from random import Random, randrange
 
-from lakeward.scan.slice_tasks import pack_slices
+from lakeward.scan.slice_tasks import pack_tasks
 from lakeward.table.file_group import BaseFile, FileSlice
 
 MIB = 1024**2
@@ -19,7 +19,7 @@ def slices(*mebibytes: int) -> list[FileSlice]:
 
 
 def sizes(*mebibytes: int, parallelism: int) -> list[list[int]]:
-    tasks = pack_slices(slices(*mebibytes), parallelism=parallelism)
+    tasks = pack_tasks(slices(*mebibytes), parallelism=parallelism)
     return sorted(sorted(slice_.bytes // MIB for slice_ in task) for task in tasks)
 
 
@@ -36,7 +36,7 @@ def test_cores_are_kept_at_work() -> None:
 
 
 def test_no_slices_are_no_tasks() -> None:
-    assert pack_slices([], parallelism=4) == []
+    assert pack_tasks([], parallelism=4) == []
 
 
 def test_each_slice_is_in_one_task() -> None:
@@ -46,7 +46,7 @@ def test_each_slice_is_in_one_task() -> None:
     chance = Random(seed)
     for _ in range(50):
         given = slices(*(chance.choice([0, 1, 7, 60, 200]) for _ in range(chance.randrange(60))))
-        tasks = pack_slices(given, parallelism=chance.choice([1, 2, 16, 1000]))
+        tasks = pack_tasks(given, parallelism=chance.choice([1, 2, 16, 1000]))
         assert sorted(slice_.file_id for task in tasks for slice_ in task) == sorted(slice_.file_id for slice_ in given)
         assert all(tasks)
         assert all(len(task) == 1 or sum(slice_.bytes for slice_ in task) <= 2 * 128 * MIB for task in tasks)

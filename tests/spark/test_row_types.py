@@ -10,7 +10,7 @@ from pyspark.sql import types
 
 from lakeward.base.errors import BrokenFile
 from lakeward.format.avro.schema import table_schema
-from lakeward.spark.row_types import SparkBatches, spark_types
+from lakeward.spark.row_types import SparkBatches, column_types, spark_types
 
 NUMBER = "long"
 MAYBE = ["null", "long"]
@@ -36,7 +36,7 @@ def test_what_may_be_null_follows_the_schema() -> None:
         local={"type": "long", "logicalType": "local-timestamp-millis"},
         at={"type": "long", "logicalType": "timestamp-millis"},
     )
-    found = spark_types(table_schema(text), text)
+    found = spark_types(table_schema(text), column_types(text))
     number = types.LongType()
     inner = types.StructType([types.StructField("a", number, False), types.StructField("b", number)])
     assert found[0] == types.StructField("_hoodie_commit_time", types.StringType())
@@ -67,7 +67,7 @@ def test_a_null_where_none_may_be_is_an_error(kind: object, good: object, bad: o
     """Keeps 2 of spark/row_types: Spark would take what lies there for a value."""
     text = schema(c=kind)
     rows = pa.schema([table_schema(text).field("c")])
-    batches = SparkBatches(rows, text)
+    batches = SparkBatches(rows, column_types(text))
     values = good if isinstance(good, list) else [good]
     plain = pa.schema([pa.field("c", rows.field("c").type)])
     of = pa.RecordBatch.from_arrays([pa.array(values, plain.field("c").type)], schema=plain)

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 import lakeward
-from lakeward.scan.slice_tasks import pack_slices
+from lakeward.scan.slice_tasks import pack_tasks
+from lakeward.spark.slice_parts import slice_parts
 from lakeward.spark.slice_work import SliceWork
 from tests.golden_tables import copy_golden
 from tests.write.writing import new_table, write
@@ -23,7 +24,11 @@ def test_tasks_give_the_rows_of_the_scan(version: str, tmp_path: Path) -> None:
     table = lakeward.Table(str(copy_golden(version, tmp_path / "t")), timezone="UTC")
     rows = table.scan(meta_columns=True)
     work = pickle.loads(pickle.dumps(SliceWork(rows.scan.plan.shared, 2**29)))
-    found = [batch for task in pack_slices(rows.scan.plan.slices, parallelism=2) for batch in work(task)]
+    found = [
+        batch
+        for task in pack_tasks(slice_parts(rows.scan.storage, rows.scan.plan), parallelism=2)
+        for batch in work(task)
+    ]
     assert pa.concat_tables(pa.table([*batch.columns], batch.schema.names) for batch in found).num_rows > 0
     given = [row for batch in found for row in batch.to_pylist()]
     key = "_hoodie_record_key"
@@ -42,7 +47,7 @@ def test_what_travels_does_not_grow_with_the_table(tmp_path: Path) -> None:
     for partitions in (10, 60):
         write(base, [(f"k{n}", 1, f"p{n:02}", "a") for n in range(partitions)])
         rows = lakeward.Table(str(base)).scan()
-        tasks = pack_slices(rows.scan.plan.slices, parallelism=100)
+        tasks = pack_tasks(slice_parts(rows.scan.storage, rows.scan.plan), parallelism=100)
         sizes[len(tasks)] = (
             len(pickle.dumps(SliceWork(rows.scan.plan.shared, 2**29))),
             max(len(pickle.dumps(task)) for task in tasks),

@@ -342,14 +342,20 @@ class _Stream:
 class Changes(_Stream):
     """The changes of a window of commits, in the order in which these completed."""
 
+    _scan: ChangeScan
+
     def __init__(self, scan: ChangeScan) -> None:
         super().__init__(scan)
-        self._end = scan.end
 
     @property
     def end(self) -> str | None:
         """The completion time of the last commit: the `since` of the next query; None for a table without commits."""
-        return self._end
+        return self._scan.end
+
+    @property
+    def scan(self) -> ChangeScan:
+        """The query and its plan, of which `lakeward.spark.changes` makes tasks."""
+        return self._scan
 
 
 class Rows(_Stream):

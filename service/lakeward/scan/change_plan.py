@@ -43,6 +43,12 @@ class ChangeSource:
     before: FileSlice | None = None
     after: FileSlice | None = None
 
+    @property
+    def bytes(self) -> int:
+        """The size of the files that are read for it."""
+        slices = (each for each in (self.before, self.after) if each is not None)
+        return sum(log.size for log in self.logs) + sum(each.bytes for each in slices)
+
 
 class ChangePlanner:
     """Finds the sources of commits among the files of a snapshot."""

@@ -151,7 +151,6 @@ def _left_by(snapshot: TableSnapshot, cleans: tuple[Clean, ...], *, is_archived:
         for group in snapshot.replaced_groups
         if isinstance(group, FileGroup)
     }
-    native = snapshot.config.version.has_native_logs
     for clean in cleans:
         why = f"Clean {clean.instant} deleted what older moments need."
         if clean.earliest_retained:
@@ -159,21 +158,19 @@ def _left_by(snapshot: TableSnapshot, cleans: tuple[Clean, ...], *, is_archived:
         elif not clean.is_completed:
             yield EarliestMoment(clean.instant, f"Clean {clean.instant} is under way.")
         else:
-            for instant in _whole_again(clean, groups, snapshot.replaced, native=native):
+            for instant in _whole_again(clean, groups, snapshot.replaced):
                 yield EarliestMoment(instant, why)
     if is_archived and cleans and not cleans[-1].earliest_retained:
         # By file versions a clean does not say from when on all is there, and older cleans were archived with commits.
         yield EarliestMoment(cleans[0].instant, "Older cleans were archived with what they deleted.")
 
 
-def _whole_again(
-    clean: Clean, groups: Mapping[GroupId, FileGroup], replaced: Mapping[GroupId, str], *, native: bool
-) -> Iterator[str]:
+def _whole_again(clean: Clean, groups: Mapping[GroupId, FileGroup], replaced: Mapping[GroupId, str]) -> Iterator[str]:
     """From when on each file group of which a clean took slices can be read: the slice after these, or when it was
     replaced."""
     for partition_path, names in clean.deleted.items():
         for name in names:
-            if (parsed := parse_any_data_file(name, native=native)) is None:
+            if (parsed := parse_any_data_file(name, native=True)) is None:
                 continue
             group_id = (partition_path, parsed.file_id)
             slices = groups[group_id].slices if group_id in groups else ()

@@ -125,7 +125,7 @@ def _paths(files: PartitionFiles) -> Iterator[str]:
 
 
 def _gone(past: TableSnapshot, written: Iterable[WrittenBy], timeline: Timeline) -> Mapping[GroupId, list[_Gone]]:
-    native, is_of_slice = past.config.version.has_native_logs, past.config.layout == 1
+    is_of_slice = past.config.layout == 1
     listed = {partition.partition_path: partition for partition in past.files}
     found: dict[GroupId, list[_Gone]] = defaultdict(list)
     for by in written:
@@ -134,7 +134,8 @@ def _gone(past: TableSnapshot, written: Iterable[WrittenBy], timeline: Timeline)
             there = set() if files is None else {*_paths(files)}
             for path in named.keys() - there:
                 name = path.rpartition("/")[2]
-                parsed, log = parse_any_data_file(name, native=native), parse_any_log(name, native=native)
+                # Logs of version 10 are named by commits from before a downgrade, too.
+                parsed, log = parse_any_data_file(name, native=True), parse_any_log(name, native=True)
                 if parsed is None or (log is not None and log.is_cdc):
                     continue
                 # A log of layout 1 is of the slice whose base instant it names.

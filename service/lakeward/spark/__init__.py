@@ -1,6 +1,7 @@
 """Hudi tables as data frames of Spark.
 
     lakeward.spark.read(spark, "s3://lake/orders", where="city = 'lima'")
+    lakeward.spark.changes(spark, "s3://lake/orders", since="2 hours ago")
     lakeward.spark.record_locations(frame_of_keys, "s3://lake/orders")
     spark.dataSource.register(lakeward.spark.HudiSource)                     # PySpark 4
 
@@ -19,13 +20,14 @@ from lakeward.base.errors import UsageError
 if TYPE_CHECKING:
     from lakeward.spark.data_source import HudiSource
     from lakeward.spark.location_frame import record_locations
-    from lakeward.spark.table_frame import read
+    from lakeward.spark.table_frame import changes, read
     from lakeward.spark.task_frames import task_error
 
-__all__ = ["HudiSource", "read", "record_locations", "task_error"]
+__all__ = ["HudiSource", "changes", "read", "record_locations", "task_error"]
 
 _MODULES = {
     "HudiSource": "data_source",
+    "changes": "table_frame",
     "read": "table_frame",
     "record_locations": "location_frame",
     "task_error": "task_frames",

@@ -30,9 +30,10 @@ from lakeward.api.table import Rows, Table
 from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import TryLater, UsageError
 from lakeward.merge.memory_budget import MEMORY_BYTES
-from lakeward.scan.slice_tasks import pack_slices
+from lakeward.scan.slice_tasks import pack_tasks
 from lakeward.spark.pushed_filters import filter_words
-from lakeward.spark.row_types import spark_types
+from lakeward.spark.row_types import column_types, spark_types
+from lakeward.spark.slice_parts import slice_parts
 from lakeward.spark.slice_work import SliceWork
 
 _OPTIONS = ("path", "columns", "where", "read_optimized", "meta_columns", "skip_damaged", "memory_bytes", "timezone")
@@ -48,7 +49,7 @@ class HudiSource(DataSource):  # type: ignore[misc]  # of PySpark 4
     def schema(self) -> StructType:
         plan = _rows(self.options).scan.plan
         assert plan.reading.schema is not None, "a table without a schema is refused"
-        return spark_types(plan.schema, plan.reading.schema)
+        return spark_types(plan.schema, column_types(plan.reading.schema))
 
     def reader(self, schema: StructType) -> HudiReader:
         return HudiReader(dict(self.options), schema)
@@ -72,7 +73,7 @@ class HudiReader(DataSourceReader):  # type: ignore[misc]  # of PySpark 4
             raise scan.damage
         plan = scan.plan
         assert plan.reading.schema is not None, "a table without a schema is refused"
-        if spark_types(plan.schema, plan.reading.schema) != self._schema:
+        if spark_types(plan.schema, column_types(plan.reading.schema)) != self._schema:
             raise TryLater(
                 "The table's columns changed while Spark planned the query.",
                 why="A writer changed them after the frame was made.",
@@ -80,12 +81,13 @@ class HudiReader(DataSourceReader):  # type: ignore[misc]  # of PySpark 4
             )
         # Spark has pickled the reader before it asks for partitions, so that each has what they have in common.
         work = SliceWork(plan.shared, scan.memory_bytes)
-        return [InputPartition((work, slices)) for slices in pack_slices(plan.slices, parallelism=_CORES)]
+        parts = slice_parts(scan.storage, plan)
+        return [InputPartition((work, task)) for task in pack_tasks(parts, parallelism=_CORES)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        work, slices = partition.value
+        work, parts = partition.value
         schema = to_arrow_schema(self._schema, timezone="UTC")  # type: ignore[call-arg]  # of PySpark 4
-        for batch in work(slices):
+        for batch in work(parts):
             columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 

@@ -29,7 +29,7 @@ from lakeward.index.index import HashedIndex
 from lakeward.index.index_type import IndexType
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.scan.key_lookup import KeyLookup
-from lakeward.scan.slice_tasks import pack_slices
+from lakeward.scan.slice_tasks import pack_tasks
 from lakeward.spark.location_work import (
     COMMIT_TIME,
     KEY,
@@ -155,5 +155,5 @@ def _scanned(keys: DataFrame, table: Table, memory_bytes: int) -> DataFrame:
             remedy="Read the table (`lakeward.spark.read`), and join by the columns of which its keys are made: "
             f"{', '.join(plan.reading.key_fields)}.",
         )
-    tasks = pack_slices(plan.slices, parallelism=spark.sparkContext.defaultParallelism)
+    tasks = pack_tasks(plan.slices, parallelism=spark.sparkContext.defaultParallelism)
     return run_tasks(spark, tasks, KeyScan(plan.shared, memory_bytes), spark_schema(LOCATED))

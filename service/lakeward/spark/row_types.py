@@ -17,6 +17,8 @@ Source:  HoodieSparkSchemaConverters (Hudi 1.2.0)
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -25,11 +27,14 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
 from lakeward.base.errors import BrokenFile
-from lakeward.format.avro.schema import AvroKind, AvroType, parse_schema
+from lakeward.format.avro.schema import AvroField, AvroKind, AvroType, parse_schema
+
+Columns = Mapping[str, tuple[AvroType, bool]]
+"""The type of each column, and whether it is required. One that is not named is text, which may be null."""
 
 
-def column_types(schema: str) -> dict[str, tuple[AvroType, bool]]:
-    """The type of each column of a table but for meta columns, and whether it is required.
+def column_types(schema: str) -> Columns:
+    """The columns of a table.
 
     Args:
         schema: Avro JSON.
@@ -37,19 +42,34 @@ def column_types(schema: str) -> dict[str, tuple[AvroType, bool]]:
     return {each.name: (each.type, each.is_required) for each in parse_schema(schema, where="the table schema")}
 
 
-def spark_types(rows: pa.Schema, schema: str) -> StructType:
-    """What columns of a table are in Spark.
+def image_types(changes: pa.Schema, schema: str) -> Columns:
+    """The columns of changes: the rows before and after have the columns of the table, each of which may be null.
+
+    Args:
+        changes: the columns that come, structs and text.
+        schema: Avro JSON of the table.
+    """
+    table = column_types(schema)
+    structs = [each for each in changes if pa.types.is_struct(each.type)]
+    return {each.name: (_image_type(each.type, table), False) for each in structs}
+
+
+def _image_type(image: pa.StructType, table: Columns) -> AvroType:
+    fields = tuple(AvroField(each.name, replace(table[each.name][0], null_branch=0)) for each in image)
+    return AvroType(AvroKind.RECORD, image, children=fields)
+
+
+def spark_types(rows: pa.Schema, known: Columns) -> StructType:
+    """What columns are in Spark.
 
     Args:
         rows: the columns.
-        schema: Avro JSON of the table.
     """
-    known = column_types(schema)
     return StructType([_column(name, known) for name in rows.names])
 
 
-def _column(name: str, known: dict[str, tuple[AvroType, bool]]) -> StructField:
-    if name not in known:  # a meta column
+def _column(name: str, known: Columns) -> StructField:
+    if name not in known:
         return StructField(name, StringType())
     kind, is_required = known[name]
     return StructField(name, _spark_type(kind), nullable=not is_required)
@@ -71,15 +91,14 @@ def _spark_type(kind: AvroType) -> DataType:
 
 
 class SparkBatches:
-    """Batches of a table's columns as Spark takes them."""
+    """Batches of columns as Spark takes them."""
 
-    def __init__(self, rows: pa.Schema, schema: str) -> None:
+    def __init__(self, rows: pa.Schema, known: Columns) -> None:
         """
         Args:
             rows: the columns that come.
-            schema: Avro JSON of the table.
         """
-        self._known = column_types(schema)
+        self._known = known
         self._schema = pa.schema([pa.field(each.name, _in_micros(each.type)) for each in rows])
 
     def of(self, batch: pa.RecordBatch, *, where: str) -> pa.RecordBatch:

@@ -1,0 +1,185 @@
+"""All four kinds of query on a table as it is, each to every instant and of every window that it still has: those of
+`lakeward.Table` against those of released Hudi, and of hudi-rs where it can read.
+
+A moment or a window whose rows are not all there any more Hudi reads in part, or takes newer rows for; Lakeward refuses
+it (docs/decisions/0123). So an answer that Lakeward gives must be Hudi's, and a refusal must be one that a clean or
+the archiver brought about: the moments that are refused are the oldest ones, and without these there are none.
+
+Hudi 1.2.0 contradicts itself in one place: of a window that goes over a compaction to a late row behind it, the row
+comes if no row of the row group of the base file that it lost against is of the window, and else it does not. It does
+not come from Lakeward (docs/read/moments.md).
+"""
+
+from __future__ import annotations
+
+import itertools
+from ast import literal_eval
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lakeward import Table
+from lakeward.api.table import Rows
+from lakeward.base.errors import Refused
+from tests.hudi.table import FILE_NAME_COLUMN, HudiTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+BEFORE_ALL = "000"
+BEGIN, END = "hoodie.datasource.read.begin.instanttime", "hoodie.datasource.read.end.instanttime"
+QUERY = "hoodie.datasource.query.type"
+_KEY, _COMMIT = "_hoodie_record_key", "_hoodie_commit_time"
+BY_LISTING = {"hoodie.metadata.enable": "false"}
+BY_METADATA = {"hoodie.metadata.enable": "true"}
+
+
+@dataclass(slots=True)
+class Judged:
+    """How many queries were compared, and which Lakeward refused."""
+
+    answered: int = 0
+    by_hudi_rs: int = 0
+    refused: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"{self.answered} queries as Hudi, {self.by_hudi_rs} as hudi-rs, {len(self.refused)} refused"
+
+
+def judge_every_query(table: HudiTable, *, by_metadata: bool = True) -> Judged:
+    """Raises `AssertionError` for the first query whose rows differ.
+
+    Args:
+        by_metadata: Hudi is asked for the snapshot by its metadata table, too.
+    """
+    opened = Table(str(table.path), timezone="UTC")
+    judged = Judged()
+    for options in (BY_LISTING, *((BY_METADATA,) if by_metadata else ())):
+        _compare(judged, lambda: opened.scan(meta_columns=True), lambda more=options: table.frame(**more), "snapshot")
+    optimized = {QUERY: "read_optimized"}
+    _compare(
+        judged,
+        lambda: opened.scan(read_optimized=True, meta_columns=True),
+        lambda: table.frame(**optimized),
+        "read-optimized",
+    )
+    instants = sorted(table.completed_instants())
+    given = [_judge_moment(judged, table, opened, instant) for instant, _ in instants]
+    assert given == sorted(given), f"older moments are read than some that are refused: {judged.refused}"
+    assert given[-1], "the newest moment is refused"
+    if all(given):
+        assert not judged.refused
+    elif not _is_cleaned(table):
+        raise AssertionError(f"nothing was cleaned or archived: {judged.refused}")
+    for begin, end in windows(table):
+        _judge_window(judged, table, opened, begin, end)
+    return judged
+
+
+def windows(table: HudiTable) -> Iterator[tuple[str, str]]:
+    """From each completion time to the next, from the beginning to the last, and from the first to the last."""
+    ends = [BEFORE_ALL, *sorted(completed for _, completed in table.completed_instants())]
+    yield from itertools.pairwise(ends)
+    yield from {(BEFORE_ALL, ends[-1]), (ends[1], ends[-1])} - {*itertools.pairwise(ends)} - {(ends[-1], ends[-1])}
+
+
+def _judge_moment(judged: Judged, table: HudiTable, opened: Table, instant: str) -> bool:
+    """Whether it is not refused."""
+    return _compare(
+        judged,
+        lambda: opened.scan(as_of=instant, meta_columns=True),
+        lambda: table.frame(**{"as.of.instant": instant}),
+        f"as of {instant}",
+        lambda options: options.with_as_of_timestamp(instant),
+        table,
+    )
+
+
+def _judge_window(judged: Judged, table: HudiTable, opened: Table, begin: str, end: str) -> None:
+    def lost(rows: list[str]) -> list[str]:
+        """The rows that the table does not have, since they lost against older ones."""
+        newest = opened.scan(columns=[_KEY, _COMMIT]).to_arrow().to_pylist()
+        now = {row[_KEY]: row[_COMMIT] for row in newest}
+        named = {row: literal_eval(row) for row in rows}
+        return [text for text, row in named.items() if now.get(row[_KEY], row[_COMMIT]) < row[_COMMIT]]
+
+    _compare(
+        judged,
+        lambda: opened.scan(since="earliest" if begin == BEFORE_ALL else begin, until=end),
+        lambda: table.frame(**{QUERY: "incremental", BEGIN: begin, END: end}),
+        f"after {begin}, up to {end}",
+        lost=lost,
+    )
+
+
+def _compare(
+    judged: Judged,
+    of_lakeward: Callable[[], Rows],
+    of_hudi: Callable[[], DataFrame],
+    what: str,
+    asks_hudi_rs: Callable[[Any], Any] | None = None,
+    table: HudiTable | None = None,
+    *,
+    lost: Callable[[list[str]], list[str]] = lambda rows: [],
+) -> bool:
+    try:
+        found = as_text(of_lakeward())
+    except Refused as refusal:
+        judged.refused.append(f"{what}: {refusal.what}")
+        return False
+    expected = as_text(of_hudi())
+    if found != expected:
+        late = set(lost([row for row in expected if row not in found]))
+        expected = [row for row in expected if row not in late]
+    assert found == expected, _differences(found, expected, what)
+    judged.answered += 1
+    if asks_hudi_rs is not None and table is not None:
+        by_hudi_rs = read_by_hudi_rs(table, asks_hudi_rs)
+        if by_hudi_rs is not None:
+            assert found == by_hudi_rs, _differences(found, by_hudi_rs, f"{what}, hudi-rs")
+            judged.by_hudi_rs += 1
+    return True
+
+
+def _differences(found: list[str], expected: list[str], what: str) -> str:
+    more, less = sorted(set(found) - set(expected)), sorted(set(expected) - set(found))
+    lines = [f"only Lakeward: {row}" for row in more[:9]] + [f"only the judge: {row}" for row in less[:9]]
+    return "\n".join([f"{what}: {len(found)} rows, and the judge has {len(expected)}", *lines])
+
+
+def read_by_hudi_rs(table: HudiTable, asks: Callable[[Any], Any]) -> list[str] | None:
+    """Its rows; None where it cannot read."""
+    from hudi import HudiReadOptions, HudiTableBuilder
+
+    try:
+        batches = HudiTableBuilder.from_base_uri(str(table.path)).build().read(asks(HudiReadOptions()))
+    except BaseException as error:  # where it is not finished, hudi-rs panics, which is no Exception
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        return None
+    return _texts([row for batch in batches for row in batch.to_pylist()])
+
+
+def as_text(rows: Rows | DataFrame, without: str = "") -> list[str]:
+    """The rows, but for the name of the file that each is in."""
+    if isinstance(rows, Rows):
+        return _texts(rows.to_arrow().to_pylist(), without)
+    return _texts([row.asDict(recursive=True) for row in rows.collect()], without)
+
+
+def _texts(rows: list[dict[str, Any]], without: str = "") -> list[str]:
+    left_out = {FILE_NAME_COLUMN, without}
+    return sorted(str({name: like(row[name]) for name in sorted(row) if name not in left_out}) for row in rows)
+
+
+def like(value: object) -> str:
+    """The value as text: Spark has times without a zone."""
+    return str(value).removesuffix("+00:00")
+
+
+def _is_cleaned(table: HudiTable) -> bool:
+    """Whether there is what takes files or commits away."""
+    hoodie = table.path / ".hoodie"
+    timeline = hoodie / "timeline" if (hoodie / "timeline").is_dir() else hoodie
+    archived = [file for folder in (timeline / "history", hoodie / "archived") for file in folder.glob("[!.]*")]
+    return bool(archived) or any(file.suffix in (".clean", ".restore", ".rollback") for file in timeline.iterdir())
