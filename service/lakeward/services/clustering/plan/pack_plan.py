@@ -132,11 +132,12 @@ def plan_packing(
                 continue
             for slice_ in together:
                 decisions[slice_.group_id] = _decision(slice_, PackReason.TOO_FEW, _too_few(group, options))
-    packed = _within_cap(worth, options)
-    for group in worth:
-        reason, why = _packed(group, options) if group in packed else _over_the_cap(group, options)
+    chosen = _within_cap(worth, options)
+    for number, group in enumerate(worth):
+        reason, why = _packed(group, options) if number in chosen else _over_the_cap(group, options)
         for slice_ in group.slices:
             decisions[slice_.group_id] = _decision(slice_, reason, why)
+    packed = (worth[number] for number in chosen)
     in_order = sorted(packed, key=lambda group: (group.partition_path, group.slices[0].base_instant))
     return PackPlan(tuple(in_order), tuple(decisions[place] for place in sorted(decisions)))
 
@@ -173,14 +174,16 @@ def _neighbours(slices: Sequence[FileSlice], target_bytes: int) -> Iterator[tupl
         yield tuple(together)
 
 
-def _within_cap(worth: Sequence[PackedGroup], options: PackOptions) -> Collection[PackedGroup]:
+def _within_cap(worth: Sequence[PackedGroup], options: PackOptions) -> Collection[int]:
+    """The places of those that are packed."""
+    places = range(len(worth))
     if options.bytes_max is None:
-        return worth
-    chosen, left = [], options.bytes_max
-    for group in sorted(worth, key=lambda each: each.bytes / len(each.slices)):
-        if group.bytes <= left:
-            chosen.append(group)
-            left -= group.bytes
+        return places
+    chosen, left = set(), options.bytes_max
+    for place in sorted(places, key=lambda each: worth[each].bytes / len(worth[each].slices)):
+        if worth[place].bytes <= left:
+            chosen.add(place)
+            left -= worth[place].bytes
     return chosen
 
 
