@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: docs help setup demo demo-write run check test nightly nightly-tests simulate interleavings long-life fuzz interop-full crashes mutants soak soak-locks soak-writers test-services lint format interop bench bench-compaction bench-writes bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page service-pages command-page json-page pictures release image-dry-run \
+.PHONY: docs help setup demo demo-write run check test nightly nightly-tests simulate interleavings long-life fuzz interop-full crashes mutants soak soak-locks soak-writers test-services lint format interop bench bench-compaction bench-writes bench-small-inserts bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page service-pages command-page json-page pictures release image-dry-run \
 	wheels executor-env lock clean
 
 help: ## Say what there is to do
@@ -140,6 +140,9 @@ bench-compaction: .venv/ready ## Measure a compaction, Spark included, against H
 
 bench-writes: .venv/ready ## Measure bulk inserts and upserts into buckets beside those of Hudi: make bench-writes ARGS="--rows 1000000"
 	$(BIN)/python -m benchmarks.writes $(ARGS)
+
+bench-small-inserts: .venv/ready ## Measure a day of small inserts into logs and into base files, beside Hudi: make bench-small-inserts ARGS="--commits 48"
+	$(BIN)/python -m benchmarks.small_inserts $(ARGS)
 
 bench-memory: .venv/ready ## Draw the peak memory of a merge over slices up to 5 GB, many runs, rows, large rows, large logs
 	$(BIN)/python -m benchmarks.merge_memory $(ARGS)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.format.timeline.instant import State, parse_instant
 from tests.hudi.table import HudiTable
 from tests.hurried import HURRIED
@@ -80,6 +81,9 @@ clean = {{ policy = "commits", retain = 6, reader_window = "0s" }}
 archive.hudi = {{ "hoodie.keep.min.commits" = 20, "hoodie.keep.max.commits" = 25 }}
 """
 
+BESIDE_HUDI = 'services = ["index", "rollback"]\n'
+"""The daemon leaves compactions and cleans to Hudi."""
+
 QUICK = HURRIED | {"lakeward.services.rollback.job.QUIET_SECONDS": 5.0}
 
 
@@ -94,9 +98,12 @@ def test_what_was_committed_is_there_once(spark: SparkSession, tmp_path: Path, k
     chance = Random(f"{seed}/{kind}")
     (tmp_path / "settings.json").write_text(json.dumps({"seed": seed, "kind": kind}))
     seen = Seen(spark, tmp_path, kind)
-    with processes(tmp_path) as started:
+    with processes(tmp_path, services=BESIDE_HUDI if KINDS[kind].into_logs else "") as started:
         started.begin(HUDI)
         started.wait_until(lambda: bool(steps_of(tmp_path, HUDI, Outcome.COMMITTED)), START_SECONDS)
+        if KINDS[kind].into_logs:
+            exit_code, printed = lakeward("index", "inserts", str(tmp_path / "table"), "--into-logs")
+            assert exit_code == 0, printed
         started.daemon = Daemon(tmp_path, None, QUICK)
         started.begin(OWN)
         end = time.monotonic() + SECONDS
@@ -190,9 +197,9 @@ class Processes:
 
 
 @contextmanager
-def processes(folder: Path) -> Iterator[Processes]:
+def processes(folder: Path, *, services: str) -> Iterator[Processes]:
     started = Processes(folder)
-    (folder / "lakeward.toml").write_text(CONFIG.format(folder=folder))
+    (folder / "lakeward.toml").write_text(CONFIG.format(folder=folder) + services)
     try:
         yield started
     finally:
@@ -212,12 +219,21 @@ def pending_writes(table: Path) -> list[str]:
     return [time for time, known in states.items() if State.COMPLETED not in known]
 
 
+def inserts_in_logs(table: Path) -> Iterator[int]:
+    """New keys that the active timeline's commits say that logs have."""
+    for path in (table / ".hoodie" / "timeline").glob("*_*.deltacommit"):
+        commit = read_commit_metadata(path.read_bytes(), file=path.name, layout=2)
+        for stats in commit.partition_to_write_stats.values():
+            yield from (stat.num_inserts or 0 for stat in stats if ".log." in (stat.path or ""))
+
+
 class Seen:
     """What the table was seen to hold, and what its writers say of themselves."""
 
     def __init__(self, spark: SparkSession, folder: Path, kind: str) -> None:
         self._folder = folder
-        self._table = HudiTable(spark, folder / "table", KINDS[kind].shape)
+        self._kind = KINDS[kind]
+        self._table = HudiTable(spark, folder / "table", self._kind.shape)
         self._looks = 0
 
     def __str__(self) -> str:
@@ -263,6 +279,10 @@ class Seen:
         exit_code, printed = lakeward("verify", str(table), "--all", "--merge-sample", "4")
         assert exit_code == 0, printed.get("checks", printed)
         assert not (table / ".hoodie" / "lock").exists()
+        if self._kind.into_logs:
+            assert sum(inserts_in_logs(table)), "new keys went into logs"
+            exit_code, printed = lakeward("index", "inserts", str(table))
+            assert exit_code == 0, printed
         for step in read_journal(self._folder, OWN):
             assert step.took <= TRY_SECONDS * (step.conflicts + 1), step
 

@@ -67,18 +67,24 @@ Row = tuple[str, int, str, str]
 """Key, ordering value, partition, and which step of whom wrote it."""
 
 
+_RECORD_INDEX = {"hoodie.metadata.global.record.level.index.enable": "true"}
+_COMPACTS = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "4"}
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of table."""
 
     table_type: str
     index: str
+    into_logs: bool = False
+    """Lakeward puts new keys into logs; Hudi compacts."""
 
     @property
     def shape(self) -> TableShape:
         return TableShape(
             partition_fields="part",
-            index=self.index.upper(),
+            index="GLOBAL_RECORD_LEVEL_INDEX" if self.index == "metadata" else self.index.upper(),
             buckets=BUCKETS,
             options={
                 **OPTIONS,
@@ -91,6 +97,8 @@ class Kind:
                 # It asks for the lock again sooner than after its five seconds, which would be half of a short run.
                 "hoodie.write.lock.client.wait_time_ms_between_retry": "300",
                 "hoodie.write.lock.client.num_retries": "200",
+                **(_RECORD_INDEX if self.index == "metadata" else {}),
+                **(_COMPACTS if self.into_logs else {}),
             },
         )
 
@@ -103,6 +111,7 @@ KINDS = {
     "mor-buckets": Kind("MERGE_ON_READ", "bucket"),
     "cow-buckets": Kind("COPY_ON_WRITE", "bucket"),
     "mor-simple": Kind("MERGE_ON_READ", "simple"),
+    "mor-into-logs": Kind("MERGE_ON_READ", "metadata", into_logs=True),
 }
 
 
@@ -288,6 +297,8 @@ def write_as_hudi(folder: Path, kind: Kind) -> Callable[[str, list[Row], str], t
 def write_as_lakeward(folder: Path, kind: Kind) -> Callable[[str, list[Row], str], tuple[int, bool]]:
     def write(operation: str, rows: list[Row], step: str) -> tuple[int, bool]:
         retries = int(step.split()[1]) % 3
+        if kind.into_logs and operation == "insert":
+            operation = "upsert"  # which alone puts new keys into logs
         columns = [pa.array(values, field.type) for values, field in zip(zip(*rows, strict=True), COLUMNS, strict=True)]
         try:
             report = write_rows(
