@@ -51,8 +51,26 @@ def test_instants_are_taken_as_they_are() -> None:
 
 @pytest.mark.parametrize("when", ["", "soon", "2026-13-01", "20261340000000000", "3 moons ago", "2026112814"])
 def test_other_words_are_no_moment(when: str) -> None:
-    with pytest.raises(UsageError, match=r"is no (moment|instant)\."):
+    with pytest.raises(UsageError, match=r"is no (moment|instant)[.:]"):
         parse_when(when, BERLIN, now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("when", "said"),
+    [
+        ("2026-13-01", ": there is no month 13.\n  2026-13-01\n       ^\n"),
+        ("2026-02-30", ": the month has no day 30.\n  2026-02-30\n          ^\n"),
+        ("2026-11-28 25:00", ": there is no hour 25.\n  2026-11-28 25:00\n             ^\n"),
+        ("2026/11/28", ".\n  2026/11/28\n      ^\n"),
+        ("3 hours", ": 'ago' is missing behind it.\n  3 hours\n         ^\n"),
+        ("3 moons ago", ": its unit is not second, minute, hour, day or week.\n  3 moons ago\n    ^\n"),
+        ("yesterda", ".\n  yesterda\n  ^\nDid you mean yesterday?"),
+    ],
+)
+def test_a_slip_in_a_moment_has_carets(when: str, said: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse_when(when, BERLIN, now=NOW)
+    assert f"{when!r} is no moment{said}" in str(raised.value)
 
 
 @pytest.mark.parametrize("when", ["2026-11-28", "yesterday", "2 hours ago", "2026-11-28T12:00Z"])

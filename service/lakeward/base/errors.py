@@ -36,7 +36,8 @@ class LakewardError(Exception):
         super().__init__(what, why, remedy)
 
     def __str__(self) -> str:
-        return " ".join(part for part in (self.what, self.why, self.remedy) if part)
+        parts = [part for part in (self.what, self.why, self.remedy) if part]
+        return ("\n" if any("\n" in part for part in parts) else " ").join(parts)  # carets are below their place
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors cross process borders (Spark executors); keyword arguments do not survive the default.

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from lakeward.base.clock import Clock
-from lakeward.base.did_you_mean import did_you_mean
+from lakeward.base.did_you_mean import nearest
 from lakeward.base.errors import BrokenFile, Refused, UsageError
 from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.parquet.read_meter import ReadMeter
@@ -168,6 +168,6 @@ def _image_schema(table: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
         if name not in known:
             raise UsageError(
                 f"The rows of changes have no column {name!r}.",
-                remedy=did_you_mean(name, known) or f"Their columns are {', '.join(known)}.",
+                remedy=nearest(name, known),
             )
     return pa.schema([table.field(name).with_metadata(None).with_nullable(True) for name in columns or known])

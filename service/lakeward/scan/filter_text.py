@@ -27,8 +27,10 @@ import sqlglot
 from sqlglot import expressions as sql
 from sqlglot.errors import ParseError, TokenError
 
-from lakeward.base.did_you_mean import did_you_mean
+from lakeward.base.did_you_mean import did_you_mean, nearest
 from lakeward.base.errors import UsageError
+from lakeward.base.place_in_text import pointed_at
+from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.read.query.filter import (
     All,
     Any,
@@ -70,6 +72,8 @@ _PARTS: dict[type[Anything], tuple[str, ...]] = {
 }
 """The parts of each expression that is understood."""
 _WORDS = "A filter has comparisons (= != < <= > >=), in, between, like, is null, and, or, not."
+_INSTEAD = {"&&": "and", "||": "or", "~": "like"}
+"""Words of other languages, and those of filters."""
 
 
 def parse_filter(text: str, schema: pa.Schema) -> Node:
@@ -93,15 +97,34 @@ def parse_filter(text: str, schema: pa.Schema) -> Node:
 
 def _syntax_error(text: str, error: ParseError | TokenError) -> UsageError:
     described = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
-    line, column = described.get("line"), described.get("col")
+    line, column, token = described.get("line"), described.get("col"), described.get("highlight") or ""
     if line is None or column is None:
-        return UsageError(f"The filter cannot be read: {text}", why=str(error).splitlines()[0], remedy=_WORDS)
-    place = text.splitlines()[line - 1] if line <= len(text.splitlines()) else text
+        if (quote := _open_quote(text)) is None:
+            return UsageError(f"The filter cannot be read: {text}", why=str(error).splitlines()[0], remedy=_WORDS)
+        what = f"The filter cannot be read: the quote {text[quote]} is not closed."
+        return UsageError(what, why=pointed_at(text, quote), remedy=_WORDS)
+    end = sum(len(each) for each in text.splitlines(keepends=True)[: line - 1]) + column
+    if not text[end:].strip() and not described.get("description", "").startswith("Invalid expression"):
+        return UsageError(
+            "The filter cannot be read: something is missing at its end.", why=pointed_at(text, end), remedy=_WORDS
+        )
+    instead = _INSTEAD.get(token)
     return UsageError(
-        f"The filter cannot be read at character {column}{f' of line {line}' if line > 1 else ''}: "
-        f"{place[:column]}⟨here⟩{place[column:]}",
-        remedy=_WORDS,
+        f"The filter cannot be read at {token}.",
+        why=pointed_at(text, end - len(token), end),
+        remedy=_WORDS if instead is None else f"Write {instead} instead of {token}.",
     )
+
+
+def _open_quote(text: str) -> int | None:
+    """The place of a quote that the text does not close."""
+    opened: int | None = None
+    for place, character in enumerate(text):
+        if opened is None and character in "'\"`":
+            opened = place
+        elif opened is not None and character == text[opened] and text[place - 1] != "\\":
+            opened = None
+    return opened
 
 
 class _Reader:
@@ -258,9 +281,11 @@ class _Reader:
         for place, name in enumerate(names):
             if name not in known:
                 below = f" in {'.'.join(names[:place])}" if place else ""
+                own = [each for each in known if each not in META_COLUMNS]
                 raise UsageError(
                     f"The filter names {name!r}, and there is no such column{below}.",
-                    remedy=did_you_mean(name, known) or f"The columns are {', '.join(known)}.",
+                    why=self._place(expression.parts[place]),
+                    remedy=did_you_mean(name, known) or f"{nearest(name, own)} Text is quoted: '{name}'.",
                 )
             kind = self._schema.field(name).type if place == 0 else kind.field(name).type
             known = [kind.field(i).name for i in range(kind.num_fields)] if pa.types.is_struct(kind) else []
@@ -290,8 +315,13 @@ class _Reader:
         return value
 
     def _error(self, expression: Anything, why: str) -> UsageError:
-        shown = expression.sql(dialect="spark") if isinstance(expression, sql.Expression) else str(expression)
-        return UsageError(f"The filter {self._text!r} cannot be used at {shown!r}: {why}.", remedy=_WORDS)
+        return UsageError(f"The filter cannot be used: {why}.", why=self._place(expression), remedy=_WORDS)
+
+    def _place(self, expression: Anything) -> str:
+        places = [each.meta for each in expression.walk() if "start" in each.meta]
+        if not places:
+            return f"  {self._text}"
+        return pointed_at(self._text, min(each["start"] for each in places), max(each["end"] for each in places) + 1)
 
 
 def _with_null(node: Node, values: list[Anything], *, is_negated: bool) -> Node:

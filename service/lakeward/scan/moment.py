@@ -22,7 +22,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
+from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import BrokenFile, Refused, UsageError
+from lakeward.base.place_in_text import pointed_at
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.instant import (
     State,
@@ -46,6 +48,16 @@ FORMS: Final = (
     "2026-11-28T14:00+01:00), '2 hours ago', 'yesterday' or 'now' is understood."
 )
 _DIGITS: Final = re.compile(r"[0-9]{14}([0-9]{3})?")
+_WORDS: Final = ("yesterday", "today", "now", "earliest")
+_PARTS: Final = (
+    (r"([0-9]{4})", 1, 9999, "year"),
+    (r"-([0-9]{2})", 1, 12, "month"),
+    (r"-([0-9]{2})", 1, 31, "day"),
+    (r"[T ]([0-9]{2})", 0, 23, "hour"),
+    (r":([0-9]{2})", 0, 59, "minute"),
+    (r":([0-9]{2})", 0, 59, "second"),
+)
+"""A date and time in their order: what each part is like, its least and its greatest, and its name."""
 _AGO: Final = re.compile(r"(?P<number>[0-9]{1,6})\s+(?P<unit>second|minute|hour|day|week)s?\s+ago")
 
 
@@ -82,7 +94,29 @@ def _from_words(text: str, zone: TimelineZone, now: float) -> date:
     try:
         return datetime.fromisoformat(text)
     except ValueError as error:
-        raise UsageError(f"{text!r} is no moment.", why=f"{error}.", remedy=FORMS) from error
+        start, why = _slip(text)
+        raise UsageError(
+            f"{text!r} is no moment{why}.", why=pointed_at(text, start), remedy=did_you_mean(words, _WORDS) or FORMS
+        ) from error
+
+
+def _slip(text: str) -> tuple[int, str]:
+    """The place from which on a text is no moment, and why, as far as that is seen."""
+    if (number := re.match(r"[0-9]+\s+", text)) is not None:
+        past = re.match(r"[0-9]+\s+(second|minute|hour|day|week)s?\b", text, re.IGNORECASE)
+        if past is None:
+            return number.end(), ": its unit is not second, minute, hour, day or week"
+        return past.end(), ": 'ago' is missing behind it"
+    begin = 0
+    for shape, low, high, name in _PARTS:
+        if (part := re.compile(shape).match(text, begin)) is None:
+            return begin, ""
+        if not low <= int(part[1]) <= high:
+            return part.start(1), f": there is no {name} {part[1]}"
+        begin = part.end()
+        if name == "day" and begin == len(text):
+            return part.start(1), f": the month has no day {part[1]}"
+    return begin, ""
 
 
 def _ago(words: str, now: float) -> datetime | None:

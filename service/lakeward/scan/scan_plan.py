@@ -15,7 +15,7 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from lakeward.base.did_you_mean import did_you_mean
+from lakeward.base.did_you_mean import did_you_mean, nearest
 from lakeward.base.errors import Refused, UsageError
 from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.avro.schema import table_schema
@@ -209,7 +209,8 @@ def _chosen_schema(schema: pa.Schema, query: TableQuery) -> pa.Schema:
     if missing:
         raise UsageError(
             f"The table has no column {missing[0]!r}.",
-            remedy=did_you_mean(missing[0], schema.names) or f"Its columns are {', '.join(schema.names)}.",
+            remedy=did_you_mean(missing[0], schema.names)
+            or nearest(missing[0], [name for name in schema.names if name not in META_COLUMNS]),
         )
     repeated = next((name for name in query.columns if query.columns.count(name) > 1), None)
     if repeated is not None:

@@ -277,7 +277,7 @@ def test_slips(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["read", str(base), "--output", "rows", "--format", "table"]) == 2
     assert "A table is for the terminal." in capsys.readouterr().err
     assert run(["read", str(base), "--where", "v ="]) == 2
-    assert "v =⟨here⟩" in capsys.readouterr().err
+    assert "something is missing at its end.\n  v =\n     ^\n" in capsys.readouterr().err
     assert run(["read", str(base), "--columns", "id,,v"]) == 2
     assert "has a comma without a name" in capsys.readouterr().err
     assert run(["read", str(base), "--columns", "ID"]) == 2
