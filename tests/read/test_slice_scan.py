@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +17,9 @@ import pytest
 
 import lakeward
 from lakeward.base.errors import BrokenFile
+from lakeward.format.bloom_lookup import MURMUR, ROW_HEAD, SIMPLE_TYPE_CODE, VERSION
+from lakeward.format.parquet.batches import ParquetBatches
+from lakeward.format.parquet.key_summary import BLOOM_KEY, BLOOM_TYPE_KEY
 from lakeward.merge.runs.sort_key import NotSorted
 from lakeward.read import slice_scan
 from lakeward.read.file_slice import MergedSlice, open_slice
@@ -104,6 +110,25 @@ def test_a_file_without_keys_is_not_passed_over(keys: pa.Array | None, tmp_path:
     with pytest.raises(BrokenFile, match="A record of file group f has no record key"):
         list(slice_keys(STORAGE, reading, SLICE))
     assert pa.Table.from_batches(slice_rows(STORAGE, reading, SLICE, SliceQuery(("id",)))).num_rows == 2
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "type_code", "may_have"),
+    [
+        pytest.param(VERSION, MURMUR, SIMPLE_TYPE_CODE, False, id="known"),
+        pytest.param(VERSION - 1, MURMUR, SIMPLE_TYPE_CODE, True, id="other version"),
+        pytest.param(VERSION, MURMUR - 1, SIMPLE_TYPE_CODE, True, id="other hash"),
+        pytest.param(VERSION, MURMUR, "DYNAMIC_V1", True, id="other type"),
+    ],
+)
+def test_a_bloom_filter_of_an_unknown_kind_rules_no_file_out(
+    version: int, kind: int, type_code: str, may_have: bool
+) -> None:
+    """Its bits are all 0: by a known hash it has no key."""
+    filter_ = base64.b64encode(struct.pack(ROW_HEAD, version, 1, kind, 64) + bytes(8))
+    entries = {BLOOM_KEY.encode(): filter_, BLOOM_TYPE_KEY.encode(): type_code.encode()}
+    file = SimpleNamespace(metadata=SimpleNamespace(metadata=entries))
+    assert slice_scan._may_have_keys(cast(ParquetBatches, file), keys_among(frozenset({"k"}))) is may_have
 
 
 def test_slices_have_one_reader() -> None:

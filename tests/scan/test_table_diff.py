@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from random import Random, randrange
 
@@ -14,7 +16,8 @@ import lakeward
 from lakeward.base.errors import DamagedFiles, UsageError
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.merge.memory_budget import MemoryBudget
-from lakeward.scan.table_diff import DifferingRow, PartitionCounts, TableDiff
+from lakeward.scan.table_diff import DifferingRow, DiffQuery, DiffSide, PartitionCounts, TableDiff, diff_tables
+from lakeward.storage.local import LocalStorage
 from tests.golden_tables import copy_golden
 from tests.write.writing import Row, new_table, rows_of, write
 
@@ -111,6 +114,21 @@ def test_two_moments_of_one_table_share_slices(base: Path) -> None:
     write(base, [("k2", 2, "q", "x")])
     found = before.diff(lakeward.Table(str(base)))
     assert (found.slices_shared, found.rows_before, found.same, found.changed) == (1, 3, 2, 1)
+
+
+def test_a_file_that_two_schemas_read_otherwise_is_not_shared(base: Path) -> None:
+    """Rows of before a column was there have null in it, or 0 where it may not be null."""
+    snapshot = lakeward.Table(str(base)).snapshot
+    known = json.loads(snapshot.schema or "")
+
+    def side(kind: object, default: object) -> DiffSide:
+        fields = [*known["fields"], {"name": "w", "type": kind, "default": default}]
+        return DiffSide(LocalStorage(), replace(snapshot, schema=json.dumps(known | {"fields": fields})))
+
+    nullable, required = side(["null", "int"], None), side("int", 0)
+    found = diff_tables(nullable, required, DiffQuery())
+    assert (found.changed, found.changed_columns, found.slices_shared) == (4, {"w": 4}, 0)
+    assert diff_tables(nullable, nullable, DiffQuery()).slices_shared == 2
 
 
 def test_tables_of_two_versions(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ before and completed after is in.
 
 Touches: `read_as_of` the table, reading only: all completed writes, cleans, and a listing of the history.
 Keeps:   1. a moment whose rows are not certain is refused, never read in part: of each slice all files are there that
-            commits up to then say they wrote;
+            commits up to then say they wrote, and of the size that they say;
          2. what is read is what Hudi reads as of the instant, where Hudi reads.
 See:     docs/decisions/0123-moments-of-a-table.md
 """
@@ -28,7 +28,7 @@ from lakeward.format.timeline.instant import comparable_time, format_instant_tim
 from lakeward.scan.moment import When, check_moment, earliest_moment, parse_when
 from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
-from lakeward.table.file_system_view import GroupId, PartitionFiles
+from lakeward.table.file_system_view import GroupId
 from lakeward.table.past_slices import groups_as_of
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.archived import history_folder
@@ -86,15 +86,17 @@ def _slices_as_of(group: FileGroup, instant: str, *, has_own_logs: bool) -> Iter
 
 
 @dataclass(frozen=True, slots=True)
-class _Gone:
+class _Lost:
     path: str
     instant: str
     since: str
     """What decides into which slice it would go."""
+    what: str
+    """How it differs from what its commit says."""
 
 
 def check_whole(past: TableSnapshot, written: Iterable[WrittenBy], timeline: Timeline, *, what: str) -> None:
-    """Raises `Refused` where a file of a slice that is read is gone.
+    """Raises `Refused` where a file of a slice that is read is gone, or of another size than its commit says.
 
     Args:
         written: by the commits up to the moment.
@@ -106,39 +108,39 @@ def check_whole(past: TableSnapshot, written: Iterable[WrittenBy], timeline: Tim
     for group in past.file_groups:
         oldest[group.partition_path, group.file_id] = comparable_time(group.read_slices[-1].base_instant)
     frozen = {(group.partition_path, group.file_id) for group in past.frozen}
-    for group_id, gone in sorted(_gone(past, written, timeline).items()):
+    for group_id, lost in sorted(_lost(past, written, timeline).items()):
         replaced = past.replaced.get(group_id)
         if group_id in frozen or (replaced is not None and not is_before(instant, replaced)):
             continue
-        for each in gone:
+        for each in lost:
             if each.since >= oldest.get(group_id, ""):
                 raise Refused(
-                    f"{what}: {each.path} is gone.",
+                    f"{what}: {each.path} {each.what}.",
                     why=f"Commit {each.instant} wrote it, and rows as of then are in it.",
                     remedy="Ask for what is later. A cleaner that retains more commits leaves more.",
                 )
 
 
-def _paths(files: PartitionFiles) -> Iterator[str]:
-    yield from (base.path for base in files.base_files)
-    yield from (log.path for log in files.log_files)
-
-
-def _gone(past: TableSnapshot, written: Iterable[WrittenBy], timeline: Timeline) -> Mapping[GroupId, list[_Gone]]:
+def _lost(past: TableSnapshot, written: Iterable[WrittenBy], timeline: Timeline) -> Mapping[GroupId, list[_Lost]]:
     is_of_slice = past.config.layout == 1
     listed = {partition.partition_path: partition for partition in past.files}
-    found: dict[GroupId, list[_Gone]] = defaultdict(list)
+    found: dict[GroupId, list[_Lost]] = defaultdict(list)
     for by in written:
         for partition_path, named in by.files.items():
             files = listed.get(partition_path)
-            there = set() if files is None else {*_paths(files)}
-            for path in named.keys() - there:
+            there = {} if files is None else dict(files.sizes)
+            for path, size in named.items():
                 name = path.rpartition("/")[2]
                 # Logs of version 10 are named by commits from before a downgrade, too.
                 parsed, log = parse_any_data_file(name, native=True), parse_any_log(name, native=True)
                 if parsed is None or (log is not None and log.is_cdc):
                     continue
+                found_size = there.get(path)
+                grows = is_of_slice and log is not None
+                if found_size is not None and (grows or not size or size == found_size):
+                    continue
+                what = "is gone" if found_size is None else f"has {found_size:,} bytes instead of {size:,}"
                 # A log of layout 1 is of the slice whose base instant it names.
                 since = parsed.instant if log is None or is_of_slice else timeline.visible_at(by.instant)
-                found[partition_path, parsed.file_id].append(_Gone(path, by.instant, comparable_time(since)))
+                found[partition_path, parsed.file_id].append(_Lost(path, by.instant, comparable_time(since), what))
     return found

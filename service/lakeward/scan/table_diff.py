@@ -152,7 +152,7 @@ def diff_tables(
     """
     shape = _shape_of(before, after, query)
     sides = [_SideRows(each, shape, query, memory_bytes=memory_bytes) for each in (before, after)]
-    shared = _shared_slices(before, after, sides)
+    shared = _shared_slices(before, after, sides) if shape.is_read_alike else frozenset()
     codes = _PartitionCodes()
     counter = _DiffCounter(shape, codes, query.samples)
     buckets = RowBuckets(shape.schema, MemoryBudget(memory_bytes).rows // 4)
@@ -174,6 +174,8 @@ class _Shape:
     columns_added: tuple[str, ...]
     types_changed: Mapping[str, tuple[str, str]]
     not_compared: Mapping[str, tuple[str, str]]
+    is_read_alike: bool
+    """A base file gives both sides the same values: the columns have one type and one default each, and one id."""
 
     @property
     def key_names(self) -> list[str]:
@@ -220,7 +222,16 @@ def _shape_of(before: DiffSide, after: DiffSide, query: DiffQuery) -> _Shape:
         columns_added=tuple(name for name in names if name not in first.names),
         types_changed=types_changed,
         not_compared=not_compared,
+        is_read_alike=_is_read_alike(before.snapshot, after.snapshot),
     )
+
+
+def _is_read_alike(before: TableSnapshot, after: TableSnapshot) -> bool:
+    if before.schema_on_read or after.schema_on_read:
+        return before.latest_schema == after.latest_schema
+    first, second = known_schema(before), known_schema(after)
+    both = [name for name in first.names if name in second.names]
+    return all(first.field(name).equals(second.field(name), check_metadata=True) for name in both)
 
 
 def _key_fields(before: TableConfig, after: TableConfig) -> tuple[str, ...]:

@@ -32,6 +32,8 @@ from lakeward.merge.runs.sort_key import OrderWatch
 _BATCHES_AT_ONCE = 3
 """The one that is at hand, one that is through and one that comes next."""
 _ROWS_MIN = 64
+_MEASURED_ROWS = 1024
+"""Rows by which those in dictionaries are measured: a read of a few keys of a log decodes few rows else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ def _first_row_bytes(block: LogBlock, file: BinaryIO, columns: Sequence[str], bu
     """What values of these columns take in a row, by the first rows, which stand for the others."""
     if not columns or block.type is BlockType.DELETE:
         return 0
-    first = next(read_data_block(file, block, bytes_max=budget.batch, columns=columns), None)
+    first = next(read_data_block(file, block, batch_rows=_MEASURED_ROWS, bytes_max=budget.batch, columns=columns), None)
     return 0 if first is None or not first.num_rows else int(first.nbytes) // first.num_rows
 
 
