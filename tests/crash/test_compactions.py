@@ -201,13 +201,14 @@ def capturing_at_the_log(form: str, folder: Path) -> Case:
 
 def log_of_native_logs(form: str, folder: Path) -> Case:
     """A LOG of a table of version 10 leaves a file of rows and one of deletes: in the end both are committed, once, or
-    neither is there, and at every moment a query reads the same."""
-    group = "g-0"
-    table = NativeTable(folder, by_event_time=True)
+    neither is there, and at every moment a query reads the same. In the layout `lsm_tree` it takes the newest logs."""
+    group, layout = "g-0", {"hoodie__table__storage__layout": "LSM_TREE"} if form == "lsm_tree" else {}
+    table = NativeTable(folder, by_event_time=True, **layout)
     table.insert(group, [Record(f"k{number}", 10, "a") for number in range(6)])
     for at in range(3):
         table.write({group: [Record("k0", 12 - at, "b"), Record(f"n{at}", at, "new"), Record(f"k{1 + at}", 11, None)]})
-    planner = planner_of(CompactionType.LOG, GroupFilter(), {"planner.publish": form})
+    settings = {} if layout else {"planner.publish": form}
+    planner = planner_of(CompactionType.LOG, GroupFilter(), settings, sources_retire=True)
 
     def check_now(base: Path, whole: Path) -> None:
         table.check(base)
@@ -245,6 +246,7 @@ ROWS = (
     Row(make=capturing_changes, table="native", disk=NIGHTLY),
     Row(make=log_of_native_logs, table="hybrid", disk=KILLED),
     Row(make=log_of_native_logs, table="split", disk=NIGHTLY),
+    Row(make=log_of_native_logs, table="lsm_tree", disk=NIGHTLY),
 )
 
 

@@ -178,8 +178,8 @@ def _why_no_log(numbers: Mapping[str, int | float]) -> str:
         )
     if TWO_PLANS in numbers:
         return (
-            "in the layout lsm_tree a log compaction is only made in one plan with full compactions "
-            "(planner.publish), and a table that captures changes has none such"
+            "in the layout lsm_tree a log compaction is only made in one plan with full compactions, and "
+            "planner.publish is split"
         )
     return (
         "readers of the layout lsm_tree read the logs of a log compaction and its output both until a clean takes the "
