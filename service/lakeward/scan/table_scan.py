@@ -104,7 +104,7 @@ class TableScan:
     def damage(self) -> DamagedFiles | None:
         """What is missing in the rows, where file groups cannot be read: as far as that was seen until now."""
         missing = [*map(_missing, self.plan.damaged), *self._broken.values()]
-        return _damage_of(missing) if missing else None
+        return _damage_of(missing, is_skipped=self.skips_damaged) if missing else None
 
     @property
     def missing_keys(self) -> tuple[str, ...] | None:
@@ -323,13 +323,13 @@ def _missing(group: FrozenGroup) -> _Missing:
     return _Missing(group.partition_path, group.file_id, what, "`lakeward verify` says more.")
 
 
-def _damage_of(missing: Sequence[_Missing]) -> DamagedFiles:
+def _damage_of(missing: Sequence[_Missing], *, is_skipped: bool) -> DamagedFiles:
     """What stops a query, or is missing in it; there is at least one file group."""
     first = missing[0]
     error = DamagedFiles(
         first.what,
         why=f"Rows are missing: {format_count(len(missing), 'file group')} cannot be read.",
-        remedy=f"{first.remedy} --skip-damaged reads the other file groups.",
+        remedy=first.remedy if is_skipped else f"{first.remedy} --skip-damaged reads the other file groups.",
         file_group=(first.partition_path, first.file_id),
     )
     for each in missing[:_MISSING_SHOWN]:
