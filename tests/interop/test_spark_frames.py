@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,14 @@ import pytest
 
 import lakeward
 from lakeward.base.errors import TryLater, UsageError
+from lakeward.format.parquet import base_file
+from lakeward.spark import table_frame
+from lakeward.spark.slice_parts import slice_parts
 from tests.deploy.tools import PROJECT
 from tests.golden_tables import copy_golden
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.every_query import BEGIN, END, QUERY, as_text
+from tests.interop.lakeward_cli import lakeward as lakeward_command
 from tests.interop.test_change_capture import Captured
 from tests.interop.test_changes import expected as changes_of
 from tests.write.writing import new_table, write
@@ -111,6 +116,29 @@ def test_changes_and_windows_are_hudis(spark: SparkSession, tmp_path: Path) -> N
     with pytest.raises(Exception, match="deleted while the query ran") as raised:
         frame.count()
     assert isinstance(lakeward.spark.task_error(raised.value), TryLater)
+
+
+@pytest.mark.wide
+def test_a_large_slice_is_several_tasks(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slice that began with logs, and that Lakeward compacted, with logs behind: a task for each range of keys, and
+    Hudi's rows."""
+    monkeypatch.setattr(base_file, "ROW_GROUP_ROWS", 500)
+    table = HudiTable(spark, tmp_path / "t", TableShape(index="INMEMORY"))
+    rows = spark.range(0, 9000).selectExpr("concat('k', id) AS id", "10L AS ts", "uuid() AS v").coalesce(1)
+    table.write(rows, "upsert")
+    table.write(rows.limit(30).selectExpr("id", "11L AS ts", "v"), "upsert")
+    code, printed = lakeward_command(
+        "compact", str(table.path), "--type", "full", "--engine", "local", "--writers", "stopped"
+    )
+    assert code == 0, printed
+    table.write(rows.limit(20).selectExpr("id", "IF(id > 'k3', 12L, 9L) AS ts", "'new' AS v"), "upsert")
+    opened = lakeward.Table(str(table.path), timezone="UTC")
+    frame = lakeward.spark.read(spark, opened, meta_columns=True)
+    monkeypatch.setattr(table_frame, "slice_parts", partial(slice_parts, task_bytes=20_000))
+    cut = lakeward.spark.read(spark, opened, meta_columns=True)
+    assert frame.rdd.getNumPartitions() == 1 < cut.rdd.getNumPartitions()
+    expected = table.snapshot()
+    assert table.formatted(cut) == table.formatted(frame) == expected
 
 
 def test_locations_of_keys(table_with_metadata: Path, spark: SparkSession) -> None:

@@ -4,7 +4,7 @@
     parts of the slice                                     < g  | g .. n |  >= n
 
 A part reads the row groups that may have its keys, and all logs of the slice, whose other records it passes over. So a
-slice is cut only where its base file is in the order of keys, as those are that Lakeward compacts, and into no more
+slice is cut only where its base file is in the order of keys (docs/decisions/0045 says which are), and into no more
 parts than let each read at least as much of the base file as of the logs.
 
 Touches: `slice_parts` the footers of large base files, reading only.
