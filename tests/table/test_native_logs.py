@@ -76,8 +76,8 @@ def test_damage_of_native_logs_is_found(tmp_path: Path) -> None:
 
 
 def test_an_output_of_rows_and_one_of_deletes_stand_for_the_same_logs(tmp_path: Path) -> None:
-    """A log compaction may write two native files. Both are live at the place of the newest source, rows first; where a
-    source is gone, neither is. Keeps 1 and 2 of table/live_logs."""
+    """A log compaction may write two native files. Both are live at the place of the newest source, rows first; where
+    every source is gone, neither is. Keeps 1 and 2 of table/live_logs."""
     base = copy_golden("v9", tmp_path / "table")
     set_version(base, 10)
     (group,) = scan(base).file_groups
@@ -99,7 +99,9 @@ def test_an_output_of_rows_and_one_of_deletes_stand_for_the_same_logs(tmp_path: 
     found = live_logs(with_outputs, [LogCompaction("20261121043800000", sources)])
     assert [log.file_name for log in found.live] == [*reversed(outputs), third.file_name]
     assert {log.file_name for log in found.superseded} == sources
-    gone = live_logs(with_outputs, [LogCompaction("20261121043800000", sources | {"gone"})])
+    retired = live_logs(with_outputs, [LogCompaction("20261121043800000", sources | {"gone"})])
+    assert retired.live == found.live
+    gone = live_logs(with_outputs, [LogCompaction("20261121043800000", frozenset({"gone"}))])
     assert [log.file_name for log in gone.live] == [log.file_name for log in slice_.log_files]
 
 

@@ -150,6 +150,7 @@ class MergedSlice:
             instant=slice_input.instant,
             committed=slice_input.committed,
             by_rank=slice_input.merges_by_rank,
+            since=slice_input.since,
         )
         has_operation = has_operations(scan.blocks, slice_input.rules, base_has=self._base.has_operation)
         table = table_schema(slice_input.schema, has_operation=has_operation)

@@ -51,6 +51,8 @@ class TableReading:
     """Columns that are not in the files."""
     instant: str = NEWEST
     """Blocks of later instants are left out."""
+    whole_slices: bool = False
+    """Slices come with all of their logs, so that a log that is not there is gone."""
 
     @property
     def key_columns(self) -> pa.Schema:
@@ -78,14 +80,16 @@ class TableReading:
             rules=self.rules,
             key_fields=self.key_fields,
             committed=self.committed,
+            since=slice_.since if self.whole_slices else None,
         )
 
 
-def table_reading(snapshot: TableSnapshot, *, merges: bool) -> TableReading:
+def table_reading(snapshot: TableSnapshot, *, merges: bool, whole_slices: bool = False) -> TableReading:
     """Rows as a query finds them as of the snapshot.
 
     Args:
         merges: logs are read, of a table whose rules of merging are not refused.
+        whole_slices: as in `TableReading`.
     """
     config = snapshot.config
     return TableReading(
@@ -97,4 +101,5 @@ def table_reading(snapshot: TableSnapshot, *, merges: bool) -> TableReading:
         committed=committed_writes(snapshot.timeline, config.version) if merges else None,
         instant=snapshot.read_until or NEWEST,
         path_columns=path_columns(config),
+        whole_slices=whole_slices,
     )

@@ -98,7 +98,7 @@ def find_values(
         return {}
     wanted, this_read = frozenset(keys), ReadMeter()
     columns = (RECORD_KEY_FIELD, column)
-    reading = table_reading(snapshot, merges=bool(slice_.row_logs))
+    reading = table_reading(snapshot, merges=bool(slice_.row_logs), whole_slices=True)
     try:
         query = SliceQuery(columns, keys_among(wanted))
         found = _values(slice_rows(storage, reading, slice_, query, meter=this_read), column)

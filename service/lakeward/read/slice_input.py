@@ -44,6 +44,8 @@ class SliceInput:
     """Paths among the logs that need not be opened, with the instants that each stands for itself."""
     key_fields: tuple[str, ...] = ()
     """The fields of which keys are made (`read/made_keys`); none where rows carry their keys."""
+    since: str | None = None
+    """The instant of the slice's base file (`FileSlice.since`) where all logs of the slice are here, else None."""
     sorts: bool = False
     """The rows are to come by their keys, whatever order the base file has."""
 

@@ -180,7 +180,7 @@ def plan_scan(snapshot: TableSnapshot, query: TableQuery, places: KeyPlaces | No
         keys = places.keys  # conditions on keys leave more unread than those on values
     if keys is not None:
         predicate = Predicate((*keys_among(frozenset(keys)).conditions, *predicate.conditions))
-    reading = table_reading(snapshot, merges=merges)
+    reading = table_reading(snapshot, merges=merges, whole_slices=query.commits is None)
     if query.commits is not None:
         predicate = Predicate((*written_by(query.commits.requested).conditions, *predicate.conditions))
         if reading.committed is not None:  # logs of version 6 have blocks of other commits, too

@@ -31,6 +31,8 @@ class DamageKind(StrEnum):
     """A stretch of a log that is no block, though its file is as long as its commit says."""
     UNKNOWN_FORM = "unknown-form"
     """A log with a whole block of a kind or version that this release does not know."""
+    WITHOUT_ANCHOR = "without-anchor"
+    """An output of log compaction; none of the logs is there that would lead readers to it."""
 
 
 _REMEDIES = {
@@ -40,6 +42,7 @@ _REMEDIES = {
     "completed, and move the file out of the table.",
     DamageKind.UNKNOWN_FORM: "Where a newer Hudi release writes this table, compact the file group with it. Otherwise "
     "restore the file from a copy.",
+    DamageKind.WITHOUT_ANCHOR: "Restore the newest log that it stands for, from a copy or with `lakeward quarantine`.",
 }
 _REMEDY = "Restore the file from a copy, or wait until the storage has it again."
 
@@ -75,6 +78,8 @@ class DamagedFile:
                 wrong = "is named by no commit, though its instant is completed"
             case DamageKind.UNREADABLE | DamageKind.CORRUPT_BLOCK:
                 wrong = f"is damaged: {self.detail}"
+            case DamageKind.WITHOUT_ANCHOR:
+                wrong = f"is read by no reader: {self.detail}"
             case DamageKind.UNKNOWN_FORM:
                 wrong = f"cannot be read by this release: {self.detail}"
         return f"{self.path} of instant {self.instant} {wrong}"

@@ -15,17 +15,19 @@ from lakeward.base.paths import join
 from lakeward.storage.storage import FileStatus, Storage
 from lakeward.table.file_system_view import (
     FileSystemView,
+    GroupId,
     PartitionFiles,
     archived_instants,
     build_file_groups,
     sort_files,
 )
 from lakeward.table.listing_source import find_table_partitions
+from lakeward.table.live_logs import without_retired
 from lakeward.table.quarantine import QuarantinedFile
 from lakeward.table.table_config import TableConfig
 from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
 from lakeward.table.timeline.timeline import Timeline
-from lakeward.table.timeline.timeline_reader import TimelineContent, TimelineReader
+from lakeward.table.timeline.timeline_reader import LogCompaction, TimelineContent, TimelineReader
 from lakeward.table.written_files import WrittenBy, find_damage
 
 
@@ -36,6 +38,8 @@ class DataFiles:
     content: TimelineContent
     files: tuple[PartitionFiles, ...]
     archived: ArchivedTimes
+    log_compactions: Mapping[GroupId, tuple[LogCompaction, ...]]
+    """The log compactions of each group."""
     native: bool
     """The table's version has native logs."""
 
@@ -56,6 +60,13 @@ class DataFiles:
             for each in self.files
         ]
         content = self.content
+        damage = find_damage(
+            files, (each for each in written if each.instant not in gone), timeline, native=self.native
+        )
+        compactions = {
+            group: tuple(each for each in of_group if each.instant not in gone)
+            for group, of_group in self.log_compactions.items()
+        }
         return build_file_groups(
             files,
             timeline,
@@ -63,9 +74,7 @@ class DataFiles:
             archived=self.archived.completion_times,
             pending_compactions={group: at for group, at in content.pending_compactions.items() if at not in gone},
             replaced={group: at for group, at in content.replaced.items() if at not in gone},
-            damage=find_damage(
-                files, (each for each in written if each.instant not in gone), timeline, native=self.native
-            ),
+            damage=without_retired(damage, files, compactions),
         )
 
     def with_files(
@@ -89,7 +98,8 @@ class DataFiles:
             )
         files = tuple(found[path] for path in sorted(found))
         archived = load_archived_times(storage, base_path, config, archived_instants(files, self.timeline))
-        return replace(self, files=files, archived=archived)
+        compactions = TimelineReader(storage, base_path, config, self.timeline).log_compactions(_log_instants(files))
+        return replace(self, files=files, archived=archived, log_compactions=compactions)
 
     @cached_property
     def sizes(self) -> Mapping[str, Mapping[str, int]]:
@@ -105,9 +115,15 @@ def list_data_files(
     storage: Storage, base_path: str, config: TableConfig, timeline: Timeline, *, clock: Clock
 ) -> DataFiles:
     """All that there are; `timeline` was listed before."""
-    content = TimelineReader(storage, base_path, config, timeline).read()
+    reader = TimelineReader(storage, base_path, config, timeline)
+    content = reader.read()
     native = config.version.has_native_logs
     found = find_table_partitions(storage, base_path, config, timeline, clock=clock)
     files = tuple(sort_files(partition.path, partition.files, native=native) for partition in found.partitions)
     archived = load_archived_times(storage, base_path, config, archived_instants(files, timeline))
-    return DataFiles(timeline, config.layout, content, files, archived, native)
+    compactions = reader.log_compactions(_log_instants(files))
+    return DataFiles(timeline, config.layout, content, files, archived, compactions, native)
+
+
+def _log_instants(files: Iterable[PartitionFiles]) -> set[str]:
+    return {log.instant for partition in files for log in partition.log_files}

@@ -70,6 +70,11 @@ class FileSlice:
         return (self.partition_path, self.file_id)
 
     @property
+    def since(self) -> str:
+        """The instant of the base file: what began later is in this slice. Empty where there is none, for all is."""
+        return "" if self.base_file is None else self.base_file.instant
+
+    @property
     def files(self) -> tuple[BaseFile | LogFile, ...]:
         return self.log_files if self.base_file is None else (self.base_file, *self.log_files)
 

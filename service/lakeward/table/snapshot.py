@@ -36,7 +36,7 @@ from lakeward.format.schema_history import SchemaVersion, read_schema_history
 from lakeward.format.timeline.compaction_plan import CompactionPlan
 from lakeward.storage.storage import FileStatus, Storage
 from lakeward.table.damaged_file import DamagedFile, DamageKind
-from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGroup, LogFile
+from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGroup
 from lakeward.table.file_system_view import (
     GroupId,
     PartitionFiles,
@@ -47,6 +47,7 @@ from lakeward.table.file_system_view import (
 )
 from lakeward.table.found_link import FoundLink
 from lakeward.table.listing_source import ListingSource, find_table_partitions
+from lakeward.table.live_logs import without_retired
 from lakeward.table.partition import Partition, UnlistedFolder
 from lakeward.table.table_config import LoadedConfig, TableConfig, hoodie_folder, load_table_config
 from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
@@ -399,6 +400,7 @@ def assemble_snapshot(
     `rows_of` and `facts_of` are asked once, for the base files under logs; `broken` is read after them.
     `log_compactions_of` is asked once, for the instants of all logs.
     """
+    log_compactions = log_compactions_of({log.instant for partition in files for log in partition.log_files})
     view = build_file_groups(
         files,
         timeline,
@@ -406,7 +408,7 @@ def assemble_snapshot(
         archived=archived.completion_times,
         pending_compactions=content.pending_compactions,
         replaced=content.replaced,
-        damage=damage,
+        damage=without_retired(damage, files, log_compactions),
         accept_damaged_logs=accept_damaged_logs,
     )
     frozen = {(group.partition_path, group.file_id): group for group in (*view.frozen, *content.planned_twice.values())}
@@ -447,7 +449,7 @@ def assemble_snapshot(
         schema_before=content.schema_before,
         base_file_facts=tuple(each for each in facts if each.broken is None),
         archive_problems=archived.problems,
-        log_compactions=log_compactions_of({log.instant for group in groups for log in _logs_of(group)}),
+        log_compactions=log_compactions,
         write_profiles=content.write_profiles,
         rollback_targets=content.rollback_targets,
         base_rows=base_rows,
@@ -458,11 +460,6 @@ def assemble_snapshot(
         unlisted=unlisted,
         is_whole=is_whole,
     )
-
-
-def _logs_of(group: FileGroup) -> Iterator[LogFile]:
-    for slice_ in group.slices:
-        yield from slice_.log_files
 
 
 def zone_of(loaded: LoadedConfig, timeline: Timeline, *, given: str | None, now: float) -> TimelineZone:

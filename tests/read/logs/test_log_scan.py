@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakeward.base.errors import BrokenFile, NotFound, Unsupported
+from lakeward.base.errors import BrokenFile, DamagedFiles, NotFound, Unsupported
 from lakeward.format.avro.schema import block_schema
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
@@ -21,7 +21,9 @@ from lakeward.read.logs.log_scan import (
     check_not_overtaken,
     check_ordering,
     check_schemas,
+    check_sound,
     find_overtaken,
+    find_without_anchor,
     scan_slice_heads,
 )
 from lakeward.storage.local import LocalStorage
@@ -98,6 +100,32 @@ def test_an_output_that_overtook_a_write(story: str, overtaken: str | None):
     if overtaken is not None:
         with pytest.raises(Unsupported, match="between an output of log compaction"):
             check_not_overtaken(LogScan((), 1, 1, (), 0, found))
+
+
+@pytest.mark.parametrize(
+    ("story", "lost"),
+    [
+        ("a1 a2 m4(1,2) a5", ""),
+        ("a2 m4(1,2) a5", ""),
+        pytest.param("m4(1,2) a5", "m4", id="alone"),
+        pytest.param("m4(1,2) n4 a5", "m4", id="one name for its blocks"),
+        pytest.param("m4(1,2) a5 m6(4,5)", "", id="the later output took it, and meets a log that it names"),
+        pytest.param("m4(1,2) m6(4,5)", "m4 m6", id="outputs alone"),
+        pytest.param("a2 m6(4,5) a7", "m6", id="what only the output before it named"),
+        pytest.param("a2 m6(2,4,5) a7", "", id="an anchor of the output before it, by its name"),
+        pytest.param("m4(01,02) a5", "", id="its logs lie in an older slice"),
+        pytest.param("m9999(1,2) a5", "", id="of a later instant"),
+    ],
+)
+def test_an_output_that_meets_none_of_its_logs_is_damage(story: str, lost: str):
+    """Released Hudi reads the slice without its rows and does not say so; it may where its logs are in an older
+    slice."""
+    blocks = story_blocks(story)
+    found = find_without_anchor(blocks, blocks_that_count(blocks, NOW), NOW, None, "05" if "(01" in story else "0")
+    assert " ".join(block.file for block in found) == lost
+    if found:
+        with pytest.raises(DamagedFiles, match="is read by no reader"):
+            check_sound(LogScan((), 1, 1, (), 0, without_anchor=found))
 
 
 def superseded(story: str, unopened: str) -> str:

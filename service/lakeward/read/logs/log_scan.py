@@ -4,10 +4,12 @@ Files are read in comparator order, blocks in file order. Blocks are grouped by 
 first block. A rollback command drops the blocks of its target seen so far. Then, from the newest instant to the oldest,
 an instant whose first block lists others in COMPACTED_BLOCK_TIMES stands for them (also for what they stand for in
 turn): the first of them that is met gives its place to it, the others vanish. A compacted instant none of whose sources
-is in the slice vanishes, too. This is Hudi 1.2's scan (BaseHoodieLogRecordReader). From table version 8 on a block of
-an uncommitted instant does not occur: the file-system view has left its file out. Before, writes appended to each
-other's logs, and blocks are judged one by one (`read/logs/committed_writes.py`); a rollback command counts at any rate,
-also one that is newer than the query's instant: it says of blocks before it that they never counted (HUDI-8248).
+is in the slice vanishes, too. It may where they lie in an older slice; where they lay in this one its rows are lost,
+which Hudi does not say, and `check_sound` refuses (decision 0132). This is Hudi 1.2's scan (BaseHoodieLogRecordReader).
+From table version 8 on a block of an uncommitted instant does not occur: the file-system view has left its file out.
+Before, writes appended to each other's logs, and blocks are judged one by one (`read/logs/committed_writes.py`); a
+rollback command counts at any rate, also one that is newer than the query's instant: it says of blocks before it that
+they never counted (HUDI-8248).
 
 Blocks of changes (CDC) are passed over: what they describe is in other blocks. So are native logs of changes.
 
@@ -60,6 +62,7 @@ from lakeward.format.log.block import (
 )
 from lakeward.format.log.native_log.native_log_file import open_native_log
 from lakeward.format.projection import project
+from lakeward.format.timeline.instant import is_before
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.merge.rules.ordering_type import is_ordered_by_text
 from lakeward.read.logs.committed_writes import CommittedWrites
@@ -93,6 +96,8 @@ class LogScan:
     """See `find_overtaken`."""
     by_rank: bool = False
     """The blocks are those of `ranked_blocks`."""
+    without_anchor: tuple[LogBlock, ...] = ()
+    """The first block of each output that vanished though its sources lay in this slice."""
 
     @property
     def corrupt_blocks(self) -> int:
@@ -100,8 +105,12 @@ class LogScan:
 
     @property
     def damage(self) -> tuple[DamagedFile, ...]:
-        """The corrupt blocks, as what is wrong with their files."""
-        return tuple(_damage(block) for block in self.corrupt)
+        """What is wrong with files: the corrupt blocks, and the outputs that readers pass over."""
+        lost = (
+            _damaged(block.file, DamageKind.WITHOUT_ANCHOR, "none of the logs that it stands for is there")
+            for block in self.without_anchor
+        )
+        return (*(_damage(block) for block in self.corrupt), *lost)
 
     @property
     def content_bytes(self) -> int:
@@ -126,12 +135,14 @@ def scan_slice_heads(
     superseded: Mapping[str, Sequence[str]] = _NONE_SUPERSEDED,
     committed: CommittedWrites | None = None,
     by_rank: bool = False,
+    since: str | None = None,
 ) -> LogScan:
     """Scan the logs of a slice (relative paths in comparator order) as a reader at `instant` does.
 
     `superseded` are paths among them that plans of log compactions say are superseded, each with the instants that it
     stands for itself. `committed` is for table versions before 8: the writes whose blocks count. `by_rank`: merge them
-    as in the layout `lsm_tree`, if they can be (`ranked_blocks`); then all are opened.
+    as in the layout `lsm_tree`, if they can be (`ranked_blocks`); then all are opened. `since` is that of the slice
+    (`FileSlice.since`), so that an output without a source is found; None where these are not all of its logs.
 
     Reads heads only, so it is cheap enough to ask about every slice before a plan is made. Raises `Unsupported` for a
     block that we cannot merge, `BrokenFile` and `NotFound` for files that cannot be read.
@@ -153,7 +164,7 @@ def scan_slice_heads(
     try:
         blocks = blocks_that_count(order, instant, committed) if ranked is None else ranked
     except NotSuperseded:
-        return scan_slice_heads(storage, base_path, log_files, instant=instant, committed=committed)
+        return scan_slice_heads(storage, base_path, log_files, instant=instant, committed=committed, since=since)
     sound = [block for block in met if isinstance(block, LogBlock)]
     return LogScan(
         blocks=tuple(blocks),
@@ -161,15 +172,18 @@ def scan_slice_heads(
         log_blocks=len(met),
         corrupt=tuple(block for block in met if isinstance(block, CorruptBlock)),
         rollback_blocks=sum(block.type is BlockType.COMMAND for block in sound),
+        without_anchor=(
+            () if since is None or ranked is not None else find_without_anchor(order, blocks, instant, committed, since)
+        ),
         overtaken=find_overtaken(order, instant, committed),
         by_rank=ranked is not None,
     )
 
 
 def check_sound(scan: LogScan) -> None:
-    """Raise `DamagedFiles` where a log has a corrupt block."""
-    if scan.corrupt:
-        raise damaged_error(scan.damage)
+    """Raise `DamagedFiles` where a log has a corrupt block, or readers do not find one."""
+    if damage := scan.damage:
+        raise damaged_error(damage)
 
 
 def find_block_damage(storage: Storage, base_path: str, path: str) -> Iterator[DamagedFile]:
@@ -366,6 +380,30 @@ def blocks_that_count(
         if final not in newest_first:
             newest_first.append(final)
     return [block for written_by in reversed(newest_first) for block in by_instant[written_by]]
+
+
+def find_without_anchor(
+    met: Iterable[LogBlock | SupersededLog],
+    counted: Iterable[LogBlock],
+    instant: str,
+    committed: CommittedWrites | None,
+    since: str,
+) -> tuple[LogBlock, ...]:
+    """The first block of each output that no reader at `instant` merges, straight or through a later output, though one
+    of its sources was written from `since` on and so lay in the slice."""
+    by_instant, unopened = _by_instant(met, instant, committed)
+    sources = {each: _sources_of(blocks, unopened.get(each)) for each, blocks in by_instant.items()}
+    todo = [_header(block, HeaderKey.INSTANT_TIME) for block in counted]
+    read: set[str] = set()
+    while todo:
+        if (written_by := todo.pop()) not in read:
+            read.add(written_by)
+            todo.extend(sources.get(written_by, ()))
+    return tuple(
+        blocks[0]
+        for written_by, blocks in by_instant.items()
+        if blocks and written_by not in read and any(is_before(since, source) for source in sources[written_by])
+    )
 
 
 def ranked_blocks(blocks: Iterable[LogBlock | SupersededLog], instant: str) -> list[LogBlock] | None:

@@ -161,6 +161,7 @@ def _check_of(
             memory_bytes=memory_bytes,
             key_fields=snapshot.config.made_key_fields,
             committed=committed_writes(snapshot.timeline, snapshot.config.version),
+            since=slice_.since,
         ),
         tuple(files),
     )

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, TypeVar
 
 from lakeward.base.errors import BrokenFile, NotFound
@@ -297,19 +298,28 @@ class TimelineReader:
         which it is certain that their outputs are right without their sources: Hudi carries them out as FULL.
 
         Args:
-            with_logs: instants of the logs that there are; plans of others are not opened.
+            with_logs: instants of the logs that there are; of others those plans are opened whose outputs a later one
+                took, which may be gone.
         """
-        done: dict[GroupId, tuple[LogCompaction, ...]] = {}
-        for instant in self._timeline.instants:
+        plans: list[tuple[Instant, CompactionPlan]] = []
+        taken = ""
+        for instant in reversed(self._timeline.instants):
             if instant.action not in ("logcompaction", "compaction") or instant.state is not State.REQUESTED:
                 continue
-            if instant.time not in with_logs or self._timeline.completion_time(instant.time) is None:
+            if self._timeline.completion_time(instant.time) is None:
+                continue
+            if instant.time not in with_logs and f"_{instant.time}" not in taken:
                 continue
             # One that cannot be read is no trouble: it is carried out, and what it says would only spare us some work.
             if (plan := self._plan(instant, is_needed=False)) is None:
                 continue
+            plans.append((instant, plan))
+            logs = (operation.log_files for operation in plan.operations if not _is_full(instant.action, operation))
+            taken += " ".join(chain.from_iterable(logs))
+        done: dict[GroupId, tuple[LogCompaction, ...]] = {}
+        for instant, plan in reversed(plans):
             for operation in plan.operations:
-                if instant.action == "compaction" and _is_full(operation):
+                if _is_full(instant.action, operation):
                     continue
                 if self._is_lsm_tree and operation.run is None:
                     continue
@@ -464,9 +474,9 @@ def _facts(metadata: CommitMetadata) -> CommitFacts:
     )
 
 
-def _is_full(operation: CompactionOperation) -> bool:
+def _is_full(action: str, operation: CompactionOperation) -> bool:
     """The operation of a compaction is FULL unless it says otherwise; those of a log compaction say nothing."""
-    return operation.operation_type in (None, "FULL")
+    return action == "compaction" and operation.operation_type in (None, "FULL")
 
 
 def _planned_groups(
@@ -481,7 +491,7 @@ def _planned_groups(
     twice: dict[GroupId, FrozenGroup] = {}
     for instant, plan in sorted(plans.items()):
         for operation in plan.operations:
-            if full != (actions[instant] == "compaction" and _is_full(operation)):
+            if full != _is_full(actions[instant], operation):
                 continue
             group_id = (operation.partition_path, operation.file_id)
             first = planned.setdefault(group_id, instant)

@@ -57,8 +57,9 @@ def choose(table: ServicedTable, planner: Planner, snapshot: TableSnapshot, chec
                     paths = [log.path for log in run]
                 of_slice = live_logs(slices[group_id], snapshot.log_compactions.get(group_id, ()))
                 superseded = of_slice.superseded_paths if choice is Choice.LOG else {}
+                since = slices[group_id].since if choice is Choice.FULL else None
                 try:
-                    damage = check_logs(table, snapshot, group_id, paths, choice, superseded, heeds)
+                    damage = check_logs(table, snapshot, group_id, paths, choice, superseded, heeds, since=since)
                     is_log = choice is Choice.LOG and not damage
                     if is_log and not folds_by_itself(table, snapshot, run=run, ahead=ahead):
                         checked = replace(checked, whole=checked.whole | {group_id})

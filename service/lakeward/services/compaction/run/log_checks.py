@@ -80,12 +80,15 @@ def check_logs(
     choice: Choice,
     superseded: Mapping[str, tuple[str, ...]],
     heeds: Callable[[], bool],
+    *,
+    since: str | None,
 ) -> list[DamagedFile]:
     """Read the block heads of a slice's logs, but of those that need not be opened. Returns what is damaged, unless
     that is accepted, or of no known form; raises `Unsupported` where we cannot merge them, or not by `choice`.
 
     Args:
         heeds: what `ask_newest_file` made.
+        since: as in `scan_slice_heads`.
     """
     try:
         committed = committed_writes(snapshot.timeline, snapshot.config.version)
@@ -99,6 +102,7 @@ def check_logs(
                 superseded=superseded,
                 committed=committed,
                 by_rank=rules.by_rank,
+                since=since,
             )
         except Unsupported as error:
             return [_broken_log(table, logs, error)]
@@ -181,7 +185,8 @@ def find_damaged(table: ServicedTable, snapshot: TableSnapshot, work: PendingWor
         choice = Choice.LOG if target.kind is OperationKind.LOG else Choice.FULL
         try:
             paths = [log.path for log in target.logs]
-            damage = check_logs(table, snapshot, target.group_id, paths, choice, target.superseded, heeds)
+            since = target.slice.since if choice is Choice.FULL else None
+            damage = check_logs(table, snapshot, target.group_id, paths, choice, target.superseded, heeds, since=since)
         except Unsupported as error:
             failures.append(error)
         else:

@@ -170,6 +170,7 @@ def _specs(table: ServicedTable, claim: Claim) -> list[OperationSpec]:
                 widens_nested_floats=version.widens_floats_alike,
                 committed=committed,
                 superseded=target.superseded,
+                since=target.slice.since if target.kind is OperationKind.FULL else None,
                 key_fields=snapshot.config.made_key_fields,
                 sorts=options.sorts,
             ),
