@@ -16,7 +16,9 @@ from lakeward.services.clean.run.undo import undo_clean
 from lakeward.services.savepoint.run import delete_savepoint
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
+from lakeward.table.listing_source import ListingSource
 from lakeward.table.quarantine import load_quarantine
+from tests.clocks import SkippingClock
 from tests.crash import metadata_compacting
 from tests.crash.compacting import check_readable, everything, is_leftover
 from tests.crash.harness import Case, Extent, Place, Row, cases_of
@@ -36,8 +38,11 @@ from tests.services.clean.run.cleaning import (
     contents,
     data_files,
 )
+from tests.services.clean.run.retiring import RetiringTable, retire, retiring_table
 from tests.services.metadata.run.compacting_metadata import serviced_table
 from tests.services.savepoint import test_run as saving
+from tests.write.judged import judged_values
+from tests.write.writing import values
 
 pytestmark = pytest.mark.crash
 
@@ -108,6 +113,39 @@ def undoing(golden: str, folder: Path) -> Case:
             metadata_compacting.check_agrees(base)
 
     return Case(table=table, before=clean_and_keep, run=undo_oldest, check_now=check_now, check_end=check_end)
+
+
+def retiring(name: str, folder: Path) -> Case:
+    """Logs that were merged retire and are deleted: at every moment all rows are there, by every listing, and the next
+    run ends it. Keeps 3 of services/clean/run/retirement_run."""
+    table = retiring_table(folder / "table", has_metadata_table=name == WITH_METADATA)
+    merged = set(table.logs)
+    table.log_compact()
+    for number in (5, 6, 7):
+        table.upsert(number)
+    rows, logs = table.rows, set(table.logs)
+
+    def check_now(base: Path, whole: Path) -> None:
+        now = RetiringTable(base, table.has_metadata_table, rows=rows)
+        assert values(read_rows(base)) == rows and judged_values(base) == rows
+        if table.has_metadata_table:
+            listed = metadata_compacting.snapshot_of(base, ListingSource.METADATA)
+            (slice_,) = listed.latest_slices
+            assert set(now.logs) >= set(slice_.log_names) >= logs - merged
+
+    def check_end(base: Path, whole: Path) -> None:
+        RetiringTable(base, table.has_metadata_table, rows=rows).check()
+        assert set(RetiringTable(base, False).logs) == logs - merged
+        assert len(completed_cleans(base)) == 1
+        check_nothing_left(base)
+        assert not list((base / ".hoodie" / ".quarantine").glob("*"))
+
+    def later(base: Path | str, storage: Storage, processes: ScriptedProcesses, **options: Any) -> None:
+        clock = SkippingClock()
+        clock.sleep(KEPT_SECONDS)
+        retire(base, storage, processes, clock=clock, **options)
+
+    return Case(table=table.base, run=retire, again=later, check_now=check_now, check_end=check_end)
 
 
 def clean_and_keep(base: Path | str, storage: Storage, processes: ScriptedProcesses, **options: Any) -> None:
@@ -237,6 +275,8 @@ ROWS = (
     Row(make=cleaning, table="v9", disk=KILLED_OR_FAILED, store=KILLED),
     Row(make=cleaning, table=WITH_METADATA, disk=KILLED_OR_FAILED, store=KILLED),
     Row(make=cleaning, table=NATIVE, disk=NIGHTLY, store=NIGHTLY),
+    Row(make=retiring, table=WITH_METADATA, disk=KILLED_OR_FAILED, store=KILLED),
+    Row(make=retiring, table="listed", disk=NIGHTLY),
     Row(make=setting_aside, table="v9", disk=KEPT, store=ONLY_KILLED),
     Row(make=setting_aside, table=WITH_METADATA, disk=KEPT, store=ONLY_KILLED),
     Row(make=undoing, table="v9", disk=KEPT, store=ONLY_KILLED),

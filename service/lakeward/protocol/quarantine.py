@@ -98,6 +98,29 @@ class FileRemoval:
         return join(self._base_path, path), quarantined_path(self._base_path, run, path)
 
 
+def begin_retirement(storage: Storage, base_path: str, run: str) -> None:
+    """Make the place for what is said of logs that retire."""
+    storage.make_folder(run_folder(base_path, run))
+
+
+def retire_logs(
+    storage: Storage,
+    base_path: str,
+    run: str,
+    files: Sequence[QuarantinedFile],
+    *,
+    attempt: int,
+    since: float,
+    keep_until: float,
+    not_before: float,
+) -> None:
+    """Say that these logs of slices that readers read go once the clean is completed: they stay in their places until
+    then, and for the queries that began before. `begin_retirement` comes first."""
+    folder = run_folder(base_path, run)
+    manifest = Manifest(QuarantineKind.RETIRED, since, keep_until, True, tuple(files), not_before)
+    create_once(storage, join(folder, f"{MANIFEST}{attempt}"), write_manifest(manifest))
+
+
 def write_stats(storage: Storage, base_path: str, run: str, attempt: int, content: bytes) -> None:
     """Keep what the metadata table says of the files, which the clean deletes there."""
     create_once(storage, join(run_folder(base_path, run), f"{STATS}{attempt}"), content)

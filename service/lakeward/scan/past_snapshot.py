@@ -30,6 +30,7 @@ from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.past_slices import groups_as_of
+from lakeward.table.retired_logs import find_stood_for
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.archived import history_folder
 from lakeward.table.timeline.cleans import read_cleans
@@ -125,6 +126,9 @@ def _lost(past: TableSnapshot, written: Iterable[WrittenBy], timeline: Timeline)
     is_of_slice = past.config.layout == 1
     listed = {partition.partition_path: partition for partition in past.files}
     found: dict[GroupId, list[_Lost]] = defaultdict(list)
+    written = tuple(written)
+    read = {by.instant for by in written}
+    stood_for: dict[GroupId, Mapping[str, str]] = {}
     for by in written:
         for partition_path, named in by.files.items():
             files = listed.get(partition_path)
@@ -139,8 +143,17 @@ def _lost(past: TableSnapshot, written: Iterable[WrittenBy], timeline: Timeline)
                 grows = is_of_slice and log is not None
                 if found_size is not None and (grows or not size or size == found_size):
                     continue
+                group_id = (partition_path, parsed.file_id)
+                if found_size is None and log is not None and group_id in past.stand_ins:
+                    if group_id not in stood_for:
+                        logs = () if files is None else files.log_files
+                        names = [each.name.text for each in logs if each.name.file_id == parsed.file_id]
+                        stand_ins = [each for each in past.stand_ins[group_id] if each.instant in read]
+                        stood_for[group_id] = find_stood_for(names, stand_ins)
+                    if name in stood_for[group_id]:
+                        continue
                 what = "is gone" if found_size is None else f"has {found_size:,} bytes instead of {size:,}"
                 # A log of layout 1 is of the slice whose base instant it names.
                 since = parsed.instant if log is None or is_of_slice else timeline.visible_at(by.instant)
-                found[partition_path, parsed.file_id].append(_Lost(path, by.instant, comparable_time(since), what))
+                found[group_id].append(_Lost(path, by.instant, comparable_time(since), what))
     return found

@@ -7,7 +7,7 @@ Keeps:   the timeline is listed before the files, as in `snapshot.py`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from lakeward.base.clock import Clock
@@ -22,8 +22,9 @@ from lakeward.table.file_system_view import (
     sort_files,
 )
 from lakeward.table.listing_source import find_table_partitions
-from lakeward.table.live_logs import without_retired
+from lakeward.table.live_logs import without_anchored
 from lakeward.table.quarantine import QuarantinedFile
+from lakeward.table.retired_logs import StandIns, without_stood_for
 from lakeward.table.table_config import TableConfig
 from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
 from lakeward.table.timeline.timeline import Timeline
@@ -42,6 +43,7 @@ class DataFiles:
     """The log compactions of each group."""
     native: bool
     """The table's version has native logs."""
+    stand_ins: StandIns = field(default_factory=dict)
 
     def without(self, gone: Collection[str], written: Iterable[WrittenBy]) -> FileSystemView:
         """The newest file groups as they would be if these writes and plans had never been, and no file of them; those
@@ -74,7 +76,11 @@ class DataFiles:
             archived=self.archived.completion_times,
             pending_compactions={group: at for group, at in content.pending_compactions.items() if at not in gone},
             replaced={group: at for group, at in content.replaced.items() if at not in gone},
-            damage=without_retired(damage, files, compactions),
+            damage=without_stood_for(
+                without_anchored(damage, files, compactions),
+                files,
+                {group: [each for each in of if each.instant not in gone] for group, of in self.stand_ins.items()},
+            ),
         )
 
     def with_files(
@@ -122,7 +128,8 @@ def list_data_files(
     files = tuple(sort_files(partition.path, partition.files, native=native) for partition in found.partitions)
     archived = load_archived_times(storage, base_path, config, archived_instants(files, timeline))
     compactions = reader.log_compactions(_log_instants(files))
-    return DataFiles(timeline, config.layout, content, files, archived, compactions, native)
+    stand_ins = reader.stand_ins()
+    return DataFiles(timeline, config.layout, content, files, archived, compactions, native, stand_ins)
 
 
 def _log_instants(files: Iterable[PartitionFiles]) -> set[str]:

@@ -84,6 +84,10 @@ class FileSlice:
         return tuple(log for log in self.log_files if not log.name.is_cdc)
 
     @property
+    def log_names(self) -> tuple[str, ...]:
+        return tuple(log.name.text for log in self.log_files)
+
+    @property
     def bytes(self) -> int:
         return self.base_bytes + self.log_bytes
 

@@ -130,7 +130,7 @@ def live_logs(
     return replace(found, live=tuple(in_order))
 
 
-def without_retired(
+def without_anchored(
     damage: Mapping[str, Sequence[DamagedFile]],
     files: Iterable[PartitionFiles],
     log_compactions: Mapping[GroupId, Sequence[LogCompaction]],

@@ -8,7 +8,8 @@
                              /purging               that they are being deleted
 
 A run is a clean, by its instant, or a look for orphan files, `orphans-<milliseconds>`. Where nothing can be renamed, in
-object stores, the files stand in their places meanwhile, and the manifest alone says that they go.
+object stores, the files stand in their places meanwhile, and the manifest alone says that they go. So do logs of slices
+that readers read and for which the output of a log compaction stands (`table/retired_logs.py`), everywhere.
 
 Hudi lists partitions, the timeline and the archive, each by its own folder, and enters no other one below `.hoodie`.
 So no reader, lister or cleaner of its sees what is in here.
@@ -16,7 +17,8 @@ So no reader, lister or cleaner of its sees what is in here.
 Touches: storage, reading only: a listing of the quarantine and of each run, and a read of each manifest.
 Keeps:   1. a manifest that cannot be read is a problem of its run, never a run without files;
          2. names that lead out of the table are such a problem, too;
-         3. of several attempts at one clean a file stands to go only where each of them names it.
+         3. of several attempts at one clean a file stands to go only where each of them names it;
+         4. a log has retired only once its clean is completed, and as long as its log compaction is.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from lakeward.base.quantities import format_time
 from lakeward.format.file_name import check_plain_name, check_relative_path
 from lakeward.storage.storage import FileStatus, Storage
 from lakeward.table.table_config import hoodie_folder
+from lakeward.table.timeline.timeline import Timeline
 
 QUARANTINE = ".quarantine"
 FILES = "files"
@@ -48,6 +51,8 @@ _VERSION = 1
 class QuarantineKind(StrEnum):
     CLEAN = "clean"
     ORPHANS = "orphans"
+    RETIRED = "retired"
+    """Logs for which the output of a log compaction stands: of a clean, in their places in every file system."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,8 @@ class QuarantinedFile:
     size: int
     replaced_by: str | None = None
     """The instant that replaced its file group: its files are read again once that is archived."""
+    merged_by: str | None = None
+    """The log compaction that stands for it, of a log that retired."""
 
     @property
     def path(self) -> str:
@@ -73,6 +80,8 @@ class Manifest:
     in_place: bool
     """Whether the files stand where they were."""
     files: tuple[QuarantinedFile, ...]
+    not_before: float = 0.0
+    """The files stay until then whatever the quarantine holds, for the queries that run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +128,10 @@ class QuarantinedRun:
     def keep_until(self) -> float:
         return max((manifest.keep_until for manifest in self.manifests), default=0.0)
 
+    @property
+    def not_before(self) -> float:
+        return max((manifest.not_before for manifest in self.manifests), default=0.0)
+
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
@@ -135,6 +148,27 @@ class Quarantine:
     def left_in_place(self) -> dict[str, QuarantinedRun]:
         """The run that each file is of which stands in its place and is to go, by its path."""
         return {file.path: run for run in self.runs if run.in_place and run.undone_by is None for file in run.files}
+
+
+def find_retired(storage: Storage, base_path: str, timeline: Timeline) -> frozenset[str]:
+    """Paths of the logs that retired, and still stand in their places for the queries that began before: no new query
+    is to open them, whatever the storage lists.
+
+    A log is none as long as its clean is pending, and none any more where its log compaction was rolled back.
+    """
+    pending = {instant.time for instant in timeline.pending}
+    runs = load_quarantine(storage, base_path).runs
+    return frozenset(
+        file.path
+        for run in runs
+        if run.kind is QuarantineKind.RETIRED and run.run not in pending and run.undone_by is None
+        for file in run.files
+        if file.merged_by is not None and _is_completed(timeline, file.merged_by)
+    )
+
+
+def _is_completed(timeline: Timeline, write: str) -> bool:
+    return timeline.completion_time(write) is not None or timeline.is_archived(write)
 
 
 def kind_of_run(run: str) -> QuarantineKind:
@@ -183,7 +217,10 @@ def write_manifest(manifest: Manifest) -> bytes:
             "since": manifest.since,
             "keep_until": manifest.keep_until,
             "in_place": manifest.in_place,
-            "files": [[each.partition_path, each.name, each.size, each.replaced_by] for each in manifest.files],
+            "not_before": manifest.not_before,
+            "files": [
+                [each.partition_path, each.name, each.size, each.replaced_by, each.merged_by] for each in manifest.files
+            ],
         }
     )
 
@@ -200,9 +237,10 @@ def read_manifest(data: bytes, *, file: str) -> Manifest:
             float(said["keep_until"]),
             bool(said["in_place"]),
             tuple(
-                QuarantinedFile(check_relative_path(str(path)), check_plain_name(str(name)), int(size), replaced_by)
-                for path, name, size, replaced_by in said["files"]
+                QuarantinedFile(check_relative_path(str(path)), check_plain_name(str(name)), int(size), *by)
+                for path, name, size, *by in said["files"]
             ),
+            not_before=float(said.get("not_before", 0.0)),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise BrokenFile(
@@ -233,7 +271,7 @@ def _load_run(storage: Storage, folder: str, run: str) -> QuarantinedRun:
     undo = sorted(name.removeprefix(UNDO) for name in entries if name.startswith(UNDO))
     return QuarantinedRun(
         run,
-        kind_of_run(run),
+        found.manifests[0].kind if found.manifests else kind_of_run(run),
         tuple(sorted(found.manifests, key=lambda manifest: manifest.since)),
         is_purging=PURGING in entries,
         undone_by=undo[-1] if undo else None,

@@ -47,8 +47,10 @@ from lakeward.table.file_system_view import (
 )
 from lakeward.table.found_link import FoundLink
 from lakeward.table.listing_source import ListingSource, find_table_partitions
-from lakeward.table.live_logs import without_retired
+from lakeward.table.live_logs import without_anchored
 from lakeward.table.partition import Partition, UnlistedFolder
+from lakeward.table.quarantine import find_retired
+from lakeward.table.retired_logs import StandIns, without_retired, without_stood_for
 from lakeward.table.table_config import LoadedConfig, TableConfig, hoodie_folder, load_table_config
 from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
 from lakeward.table.timeline.timeline import BrokenInstant, Timeline, load_timeline
@@ -152,6 +154,8 @@ class TableSnapshot:
     """The newest write whose schema Hudi can load, by its instant, where it cannot load `schema`."""
     log_compactions: Mapping[GroupId, tuple[LogCompaction, ...]] = field(default_factory=dict)
     """Completed log compactions of the active timeline, by instant."""
+    stand_ins: StandIns = field(default_factory=dict)
+    """Log compactions whose outputs may stand alone for what they merged (`table/retired_logs.py`)."""
     write_profiles: Mapping[str, WriteProfile] = field(default_factory=dict)
     """Write profiles of pending writes by instant; one that is not here may touch every file group."""
     rollback_targets: Mapping[str, str] = field(default_factory=dict)
@@ -331,6 +335,9 @@ def _scan(
     native = loaded.config.version.has_native_logs
     files = known.sort(found.partitions, native=native)
     archived = load_archived_times(storage, base_path, loaded.config, archived_instants(files, timeline))
+    if loaded.config.is_lsm_tree and listing is ListingSource.STORAGE:
+        retired = find_retired(storage, base_path, timeline) - _planned(content.plans.values())
+        files = without_retired(files, retired)
     damage: Mapping[str, Sequence[DamagedFile]] = {}
     # In layout 1 logs grow, and no commit says how long they are.
     if files and loaded.config.layout >= 2:
@@ -362,11 +369,22 @@ def _scan(
         archived=archived,
         schema_history=load_schema_history(storage, base_path),
         log_compactions_of=reader.log_compactions,
+        stand_ins=reader.stand_ins(),
         rows_of=rows_of,
         facts_of=facts_of,
         broken=reader.broken,
         damage=damage,
         accept_damaged_logs=accept_damaged_logs,
+    )
+
+
+def _planned(plans: Iterable[CompactionPlan]) -> frozenset[str]:
+    """Paths of the logs that pending plans read: who made one by a listing may have taken a log that had retired."""
+    return frozenset(
+        join(operation.partition_path, name)
+        for plan in plans
+        for operation in plan.operations
+        for name in operation.log_files
     )
 
 
@@ -388,6 +406,7 @@ def assemble_snapshot(
     archived: ArchivedTimes,
     schema_history: SchemaHistory | None,
     log_compactions_of: Callable[[AbstractSet[str]], Mapping[GroupId, tuple[LogCompaction, ...]]],
+    stand_ins: StandIns,
     rows_of: Callable[[Sequence[BaseFile]], Mapping[str, int]],
     facts_of: Callable[[Sequence[BaseFile]], tuple[BaseFileFacts, ...]],
     broken: Sequence[BrokenInstant],
@@ -408,7 +427,7 @@ def assemble_snapshot(
         archived=archived.completion_times,
         pending_compactions=content.pending_compactions,
         replaced=content.replaced,
-        damage=without_retired(damage, files, log_compactions),
+        damage=without_stood_for(without_anchored(damage, files, log_compactions), files, stand_ins),
         accept_damaged_logs=accept_damaged_logs,
     )
     frozen = {(group.partition_path, group.file_id): group for group in (*view.frozen, *content.planned_twice.values())}
@@ -450,6 +469,7 @@ def assemble_snapshot(
         base_file_facts=tuple(each for each in facts if each.broken is None),
         archive_problems=archived.problems,
         log_compactions=log_compactions,
+        stand_ins=stand_ins,
         write_profiles=content.write_profiles,
         rollback_targets=content.rollback_targets,
         base_rows=base_rows,

@@ -18,10 +18,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lakeward.base.errors import UntrustedName
+import orjson
+
+from lakeward.base.errors import BrokenFile, UntrustedName
 from lakeward.format.avro.container import read_record, write_record
 from lakeward.format.avro.record_fields import RecordFields
-from lakeward.format.file_name import check_relative_path
+from lakeward.format.file_name import check_plain_name, check_relative_path
 from lakeward.format.timeline.avro_types import TEXT, TEXTS, by_key
 from lakeward.format.timeline.clean_metadata import KEEP_LATEST_COMMITS
 
@@ -49,7 +51,18 @@ class CleanPlan:
     policy: str = KEEP_LATEST_COMMITS
     partitions_deleted: tuple[str, ...] = ()
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
+    retired: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names of the logs that retire, by partition path: they are in slices that readers read, so that they are deleted
+    after the clean is completed. They stand in the extra metadata alone, for another engine, which may carry any plan
+    out, would delete first."""
 
+    @property
+    def is_empty(self) -> bool:
+        return not any(self.files.values()) and not any(self.retired.values())
+
+
+RETIRES = "lakeward.retires"
+"""The key of the extra metadata under which they stand, as JSON."""
 
 _EXTRA = {**by_key(TEXT), "default": None}
 
@@ -105,6 +118,7 @@ def read_clean_plan(data: bytes, *, root: str, file: str) -> CleanPlan:
     if fields.integer("version") != VERSION:
         raise fields.broken("version", str(VERSION))
     retained = fields.record("earliestInstantToRetain")
+    extra = fields.text_by_key("extraMetadata")
     return CleanPlan(
         earliest_retained=_retained(retained) if retained is not None else None,
         last_completed=fields.text("lastCompletedCommitTimestamp") or "",
@@ -114,7 +128,8 @@ def read_clean_plan(data: bytes, *, root: str, file: str) -> CleanPlan:
         },
         policy=fields.text("policy") or "",
         partitions_deleted=fields.texts("partitionsToBeDeleted"),
-        extra_metadata=fields.text_by_key("extraMetadata"),
+        extra_metadata={name: text for name, text in extra.items() if name != RETIRES},
+        retired=_read_retired(extra[RETIRES], file) if RETIRES in extra else {},
     )
 
 
@@ -162,9 +177,21 @@ def write_clean_plan(plan: CleanPlan, *, root: str) -> bytes:
                 for path, names in plan.files.items()
             },
             "partitionsToBeDeleted": list(plan.partitions_deleted),
-            "extraMetadata": dict(plan.extra_metadata),
+            "extraMetadata": dict(plan.extra_metadata) | _retired_text(plan.retired),
         },
     )
+
+
+def _retired_text(retired: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    return {RETIRES: orjson.dumps({path: list(names) for path, names in retired.items()}).decode()} if retired else {}
+
+
+def _read_retired(text: str, file: str) -> dict[str, tuple[str, ...]]:
+    try:
+        said = orjson.loads(text).items()
+        return {check_relative_path(path): tuple(check_plain_name(str(name)) for name in names) for path, names in said}
+    except (ValueError, AttributeError, TypeError) as error:
+        raise BrokenFile(f"{file} does not say which logs retire.", why=f"{RETIRES}: {error}.") from error
 
 
 def _retained(fields: RecordFields) -> Retained:

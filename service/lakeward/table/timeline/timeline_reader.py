@@ -66,6 +66,8 @@ class LogCompaction:
     """Names of the logs that it merged."""
     ranks_last: bool = False
     """Readers merge it at the place of its own instant, and its sources as long as there are any: `lsm_tree`."""
+    is_own: bool = True
+    """Lakeward planned it as part of a hybrid plan, so that its output does not name what it merged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +303,16 @@ class TimelineReader:
             with_logs: instants of the logs that there are; of others those plans are opened whose outputs a later one
                 took, which may be gone.
         """
+        return self._log_compactions(with_logs)
+
+    def stand_ins(self) -> dict[GroupId, tuple[LogCompaction, ...]]:
+        """Completed log compactions whose outputs readers take beside what they merged, and alone where that is gone
+        (`table/retired_logs.py`): those of the layout `lsm_tree`, other programs' among them."""
+        return self._log_compactions(None, of_others=True) if self._is_lsm_tree else {}
+
+    def _log_compactions(
+        self, with_logs: Collection[str] | None, *, of_others: bool = False
+    ) -> dict[GroupId, tuple[LogCompaction, ...]]:
         plans: list[tuple[Instant, CompactionPlan]] = []
         taken = ""
         for instant in reversed(self._timeline.instants):
@@ -308,7 +320,7 @@ class TimelineReader:
                 continue
             if self._timeline.completion_time(instant.time) is None:
                 continue
-            if instant.time not in with_logs and f"_{instant.time}" not in taken:
+            if with_logs is not None and instant.time not in with_logs and f"_{instant.time}" not in taken:
                 continue
             # One that cannot be read is no trouble: it is carried out, and what it says would only spare us some work.
             if (plan := self._plan(instant, is_needed=False)) is None:
@@ -321,11 +333,12 @@ class TimelineReader:
             for operation in plan.operations:
                 if _is_full(instant.action, operation):
                     continue
-                if self._is_lsm_tree and operation.run is None:
+                is_own = operation.run is not None or not self._is_lsm_tree
+                if not is_own and not of_others:
                     continue
                 group_id = (operation.partition_path, operation.file_id)
                 names = operation.log_files if operation.run is None else operation.run
-                merged = LogCompaction(instant.time, frozenset(names), ranks_last=self._is_lsm_tree)
+                merged = LogCompaction(instant.time, frozenset(names), ranks_last=self._is_lsm_tree, is_own=is_own)
                 done[group_id] = (*done.get(group_id, ()), merged)
         return done
 

@@ -66,6 +66,8 @@ from lakeward.table.file_system_view import PartitionFiles, archived_instants, s
 from lakeward.table.found_link import FoundLink
 from lakeward.table.listing_source import ListingSource, find_table_partitions
 from lakeward.table.partition import UnlistedFolder, list_partitions
+from lakeward.table.quarantine import find_retired
+from lakeward.table.retired_logs import without_retired
 from lakeward.table.snapshot import (
     SCHEMA_FOLDER,
     BaseFileFacts,
@@ -236,6 +238,7 @@ class IncrementalView:
             archived=self._archived(known, files),
             schema_history=known.properties.schema_history,
             log_compactions_of=reader.log_compactions,
+            stand_ins=reader.stand_ins(),
             rows_of=lambda bases: self._rows(known, reader, knowledge, bases),
             facts_of=lambda bases: self._facts(known, knowledge, bases),
             broken=known.broken_beside(reader.broken),
@@ -314,6 +317,7 @@ class IncrementalView:
             before.is_torn = True  # its inventory is the new one's
         known.links, known.nameless, known.unlisted = found.links, found.nameless, found.unlisted
         differs = inventory.keep_partitions(partition.path for partition in found.partitions)
+        self._find_retired(known)
         for partition in found.partitions:
             differs |= self._take_listing(known, partition.path, partition.files)
         self._look_for_damage(known, inventory.partitions)
@@ -336,11 +340,16 @@ class IncrementalView:
 
     def _take_listing(self, known: _Known, path: str, files: Iterable[FileStatus]) -> bool:
         found = sort_files(path, files, native=known.loaded.config.version.has_native_logs)
+        (found,) = without_retired([found], known.retired)
         times = [base.instant for base in found.base_files] + [log.instant for log in found.log_files]
         for time in set(times):
             if known.timeline.completion_time(time) is None and not known.is_old(time):
                 known.unsettled.setdefault(time, set()).add(path)
         return known.inventory.replace_partition(found)
+
+    def _find_retired(self, known: _Known) -> None:
+        if known.loaded.config.is_lsm_tree and self._listing is ListingSource.STORAGE:
+            known.retired = find_retired(self._storage, self._base_path, known.timeline)
 
     def _look_for_damage(self, known: _Known, paths: Iterable[str]) -> None:
         """Hold the files of these partitions, which were listed just now, against what the timeline says of them."""
@@ -427,6 +436,8 @@ class IncrementalView:
             for path, names in change.removed.items():
                 for name in names if path not in doubtful else ():
                     inventory.remove(path, name)
+        if doubtful:
+            self._find_retired(known)
         for path in sorted(doubtful):
             found = list_partitions(self._storage, self._base_path, [path]).partitions
             if not found or (not inventory.has_partition(path) and _is_nested(path, inventory.partitions)):
@@ -537,6 +548,8 @@ class _Known:
         """Whether any of it matters to readers of newest slices."""
         self.broken: dict[str, BrokenInstant] = {}
         """Timeline files that turned out broken when what they say of files was read, by name."""
+        self.retired: frozenset[str] = frozenset()
+        """Paths of the logs that had retired when partitions were listed last."""
         self.unsettled: dict[str, set[str]] = {}
         """Partitions in which files of an instant were seen before it completed."""
 

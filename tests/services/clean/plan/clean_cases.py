@@ -13,7 +13,7 @@ from typing import Any
 from lakeward.format.file_name import CDC_SUFFIX, LogFileName
 from lakeward.format.timeline.compaction_plan import CompactionOperation, CompactionPlan
 from lakeward.format.timeline.instant import Instant, State, instant_file_name, parse_instant, parse_instant_time
-from lakeward.services.clean.plan.decision import CleanOutcome, ConsumerHold, SliceDecision
+from lakeward.services.clean.plan.decision import CleanOutcome, ConsumerHold, SliceDecision, SourceDecision
 from lakeward.services.clean.plan.keeper import Keeper
 from lakeward.services.clean.plan.planner import plan_clean
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
@@ -21,6 +21,7 @@ from lakeward.services.clean.plan.reader_protection import Watermark
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGroup, LogFile
 from lakeward.table.quarantine import Manifest, QuarantinedRun, QuarantineKind
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.timeline.timeline_reader import LogCompaction
 from tests.synthetic_table import TOKEN, completed, minute, pending, snapshot_of
 
 LOG, CHANGE_LOG = "+", "~"
@@ -102,6 +103,12 @@ def _read_line(table: CleanTable, line: str) -> None:
             table.replaced[_group_id(group)] = minute(int(time))
         case ["frozen", group]:
             table.frozen.append(FrozenGroup(*_group_id(group), minute(1), "nobody knows"))
+        case ["merged", group, time, *logs]:
+            is_own = logs[-1] != "elsewhere"
+            group_id = _group_id(group)
+            names = frozenset(_name(group_id, log) for log in (logs if is_own else logs[:-1]))
+            done = table.fields["stand_ins"].get(group_id, ())
+            table.fields["stand_ins"][group_id] = (*done, LogCompaction(minute(int(time)), names, is_own=is_own))
         case ["savepoint", time, *files]:
             table.instants += [_instant(minute(int(time)), "savepoint")]
             table.fields["savepointed"][minute(int(time))] = frozenset(
@@ -195,6 +202,7 @@ def _slice(group_id: tuple[str, str], files: list[str]) -> FileSlice:
 def format_outcome(outcome: CleanOutcome) -> str:
     lines = [f"earliest {'none' if outcome.earliest is None else _minute(outcome.earliest.time)}"]
     lines += [_format(decision) for decision in outcome.decisions]
+    lines += [_format_source(source) for source in outcome.sources]
     lines += [f"{group.file_id}: frozen" for group in outcome.frozen]
     lines += [f"{hold.consumer} holds {hold.commits}, {_behind(hold)}" for hold in outcome.consumers]
     lines += ["no plan yet" if outcome.is_left_for_readers else "no plan"] if outcome.hindrance else []
@@ -208,6 +216,13 @@ def _format(decision: SliceDecision) -> str:
     if decision.is_dead:
         return f"{where}: dead, {' '.join(decision.dead_by)}"
     return f"{where}: stays, {', '.join(map(_keeper, decision.keepers))}"
+
+
+def _format_source(source: SourceDecision) -> str:
+    log = f"{source.slice.file_id} +{_minute(source.log.instant)}"
+    if source.retires:
+        return f"{log}: retires, merged by {_minute(source.merged_by)}"
+    return f"{log}: waits, {', '.join(map(_keeper, source.keepers))}"
 
 
 def _keeper(keeper: Keeper) -> str:

@@ -71,7 +71,8 @@ def test_what_is_overdue_is_dead() -> None:
         table = read_table(case.table)
         if table.partitions is not None:
             continue
-        dead = {each.file_names for each in table.plan().dead}
+        outcome = table.plan()
+        dead = {each.file_names for each in (*outcome.dead, *outcome.retiring)}
         before = dead
         for after in range(1, 5):
             overdue = find_overdue(

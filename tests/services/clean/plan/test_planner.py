@@ -34,7 +34,7 @@ CASES = Path(__file__).with_name("clean.cases")
 
 @pytest.mark.parametrize("case", read_cases(CASES)[1], ids=lambda case: case.rule)
 def test_case(case: Case) -> None:
-    """Keeps 1, 2, 3, 4, 5 and 6 of services/clean/plan/planner, and Keeps 7 of services/clean/plan/planner:
+    """Keeps 1, 2, 3, 4, 5 and 6 of services/clean/plan/planner, and Keeps 7 and 9 of services/clean/plan/planner:
     the rule that the case is named for."""
     assert format_outcome(read_table(case.table).plan()) == case.expected
 

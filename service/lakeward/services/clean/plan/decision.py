@@ -1,4 +1,8 @@
-"""What a clean decides of one file slice: it is dead, or it stays, with every reason and until when at the earliest.
+"""What a clean decides of one file slice: it is dead, or it stays, with every reason and until when at the earliest;
+and of a log of a slice that stays, for which the output of a log compaction stands: it retires, or waits.
+
+A clean takes slices or lets logs retire, never both. Slices that are dead go first: their files are deleted before the
+clean is completed, and logs that retire after it, so that no query ever opens a file that is gone.
 
 A clean also says to Hudi's archiver what it may forget: replacecommits before the earliest instant of the last clean,
 or, where that names none, before the clean itself. Files of a group whose replacecommit is forgotten are read again,
@@ -7,13 +11,14 @@ itself.
 
 Touches: nothing.
 Keeps:   1. a slice is dead exactly when nothing keeps it;
-         2. a plan leaves no file of a replaced group whose replacecommit Hudi may archive after it.
+         2. a plan leaves no file of a replaced group whose replacecommit Hudi may archive after it;
+         3. a plan lets logs retire only where it takes no slice, and no slice is dead.
 Source:  ClusteringUtils.getEarliestInstantToRetainForClustering (Hudi 1.2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from lakeward.base.errors import Refused, TryLater
@@ -21,7 +26,7 @@ from lakeward.format.timeline.clean_plan import CleanPlan, Retained
 from lakeward.format.timeline.instant import Instant, comparable_time
 from lakeward.services.clean.plan.keeper import DeadReason, Keeper
 from lakeward.services.clean.plan.policy import CleanPolicy
-from lakeward.table.file_group import FileSlice, FrozenGroup
+from lakeward.table.file_group import FileSlice, FrozenGroup, LogFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,30 @@ class SliceDecision:
         return self.slice.bytes
 
 
+@dataclass(frozen=True, slots=True)
+class SourceDecision:
+    """A log of a slice that readers read, which a log compaction merged."""
+
+    slice: FileSlice
+    log: LogFile
+    merged_by: str
+    """The log compaction whose output stands for it."""
+    keepers: tuple[Keeper, ...] = ()
+    """Everything for which it waits; none for one that retires."""
+
+    @property
+    def retires(self) -> bool:
+        return not self.keepers
+
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        return (self.log.file_name,)
+
+    @property
+    def bytes(self) -> int:
+        return self.log.size
+
+
 SAVEPOINTED_TIMESTAMPS = "savepointed_timestamps"
 """A key of a clean plan's extra metadata: by it Hudi's next clean sees that a savepoint has gone since, and looks at
 everything again."""
@@ -83,6 +112,9 @@ class CleanOutcome:
     """The newest completed commit; empty without any."""
     decisions: tuple[SliceDecision, ...]
     """One for each slice with files, by partition, file group and age, newest first."""
+    sources: tuple[SourceDecision, ...] = ()
+    """One for each log that a log compaction merged and that stays beside its output, by partition, file group and
+    age."""
     frozen: tuple[FrozenGroup, ...] = ()
     """File groups whose slices cannot be known: nothing of them is touched."""
     savepoints: tuple[str, ...] = ()
@@ -93,7 +125,8 @@ class CleanOutcome:
     replaced_left: tuple[str, ...] = ()
     """Instants that replaced file groups of which files stay, for another reason than a savepoint."""
     leaves_nothing: bool = False
-    """Everything goes that was superseded before the earliest instant, but for what savepoints keep."""
+    """Every slice goes that was superseded before the earliest instant, but for what savepoints keep; and no log waits
+    that was merged before it, but for these."""
     is_left_for_readers: bool = False
     """Readers alone keep these files, so they may go after a while."""
     consumers: tuple[ConsumerHold, ...] = ()
@@ -113,6 +146,10 @@ class CleanOutcome:
         return (decision for decision in self.decisions if not decision.is_dead)
 
     @property
+    def retiring(self) -> Iterator[SourceDecision]:
+        return (source for source in self.sources if source.retires)
+
+    @property
     def _named(self) -> Instant | None:
         """The earliest instant that the plan names."""
         return self.earliest if self.is_whole else None
@@ -124,7 +161,7 @@ class CleanOutcome:
         forgotten = [
             time for time in self.replaced_left if named is None or comparable_time(time) < comparable_time(named.time)
         ]
-        if not forgotten or not any(self.dead):
+        if not forgotten or not (any(self.dead) or any(self.retiring)):
             return None
         return (
             f"Files of file groups that {min(forgotten, key=comparable_time)} replaced would stay, and Hudi may "
@@ -132,7 +169,8 @@ class CleanOutcome:
         )
 
     def plan(self, extra_metadata: dict[str, str]) -> CleanPlan:
-        """The plan of a clean that deletes what is dead. Raises `Refused`; `TryLater` where readers will be done.
+        """The plan of a clean that deletes what is dead or, where nothing is, lets logs retire. Raises `Refused`;
+        `TryLater` where readers will be done.
 
         Hudi's next clean looks only at partitions written to since the earliest instant of this one, so a clean that
         did not look everywhere names none: Hudi then looks at all.
@@ -150,18 +188,27 @@ class CleanOutcome:
                 remedy="Have the pending plan carried out, or clean all partitions; "
                 "`lakeward clean --dry-run` and `lakeward inspect` show what there is.",
             )
-        names: dict[str, list[str]] = {}
-        for decision in self.dead:
-            names.setdefault(decision.slice.partition_path, []).extend(decision.file_names)
+        dead = _names(self.dead)
+        retired = {} if dead else _names(self.retiring)
         earliest = self._named
         savepoints = {SAVEPOINTED_TIMESTAMPS: ",".join(self.savepoints)} if self.savepoints else {}
-        nothing = {LEFT_NOTHING: "true"} if self.leaves_nothing and earliest is not None else {}
+        leaves_nothing = self.leaves_nothing and earliest is not None and not (dead and any(self.retiring))
+        nothing = {LEFT_NOTHING: "true"} if leaves_nothing else {}
         return CleanPlan(
             earliest_retained=None
             if earliest is None
             else Retained(earliest.time, earliest.comparable_action, "COMPLETED"),
             last_completed=self.last_completed,
-            files={partition: tuple(of) for partition, of in names.items()},
+            files=dead,
             policy=self.policy.hudi_name,
             extra_metadata={**extra_metadata, **savepoints, **nothing},
+            retired=retired,
         )
+
+
+def _names(decisions: Iterable[SliceDecision | SourceDecision]) -> dict[str, tuple[str, ...]]:
+    """Names of files by partition path."""
+    names: dict[str, list[str]] = {}
+    for decision in decisions:
+        names.setdefault(decision.slice.partition_path, []).extend(decision.file_names)
+    return {partition: tuple(of) for partition, of in names.items()}

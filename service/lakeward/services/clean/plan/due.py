@@ -20,7 +20,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from lakeward.format.timeline.instant import comparable_time, parse_instant_time
-from lakeward.services.clean.plan.decision import CleanOutcome, SliceDecision
+from lakeward.services.clean.plan.decision import CleanOutcome, SliceDecision, SourceDecision
 from lakeward.services.clean.plan.planner import plan_clean
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
 from lakeward.services.clean.plan.reader_protection import Watermark
@@ -49,8 +49,9 @@ def find_overdue(
     reader_window: float = 0.0,
     watermarks: Sequence[Watermark] = (),
     left_in_place: Mapping[str, QuarantinedRun] | None = None,
-) -> tuple[SliceDecision, ...]:
-    """The slices that could have gone for `after` commits, this one included; the rest as for `plan_clean`."""
+) -> tuple[SliceDecision | SourceDecision, ...]:
+    """The slices that could have gone for `after` commits, this one included, and the logs that could have retired; the
+    rest as for `plan_clean`."""
     match policy.kind:
         case CleanPolicyKind.COMMITS:
             policy = replace(policy, retain=policy.retain + after - 1)
@@ -72,7 +73,7 @@ def find_overdue(
     )
     if policy.kind is CleanPolicyKind.VERSIONS and after > 1:
         return _pushed_out_before(snapshot, outcome, after)
-    return tuple(outcome.dead)
+    return (*outcome.dead, *outcome.retiring)
 
 
 def _pushed_out_before(snapshot: TableSnapshot, outcome: CleanOutcome, after: int) -> tuple[SliceDecision, ...]:

@@ -1,4 +1,5 @@
-"""What makes a file slice dead and what keeps one, with the sentences that commands say of it.
+"""What makes a file slice dead and what keeps one, or a log of it that was merged, with the sentences that commands
+say of it.
 
 Touches: nothing.
 Keeps:   everything that keeps a slice has its sentence, with when that ends or how to end it.
@@ -51,6 +52,10 @@ class KeepReason(StrEnum):
     """It was superseded so lately that a query may still read it."""
     CONSUMER = "consumer"
     """An incremental consumer has not read what superseded it, or its watermark is not known."""
+    NO_EARLIEST = "no-earliest"
+    """A log that was merged: by file versions nothing says since when all can be read, so it stays with its slice."""
+    OTHER_ENGINE = "other-engine"
+    """A log that a log compaction merged which another program planned: its output may be ignored without it."""
     QUARANTINED = "quarantined"
     """An earlier clean took it away: it stands in its place, as in object stores, until it is deleted for good."""
 
@@ -98,6 +103,10 @@ class Keeper:
                 return f"Consumer {self.consumer} keeps it: how far that has read is not known."
             case KeepReason.CONSUMER:
                 return f"Consumer {self.consumer} keeps it until it has read up to {self.read_up_to}."
+            case KeepReason.NO_EARLIEST:
+                return "The clean policy retains versions, so merged logs stay until their slice is superseded."
+            case KeepReason.OTHER_ENGINE:
+                return f"Another engine planned log compaction {self.instant}, so it stays with its slice."
             case KeepReason.QUARANTINED:
                 return f"Clean {self.instant} took it away, and it stands until it is deleted{end}."
 
@@ -110,6 +119,8 @@ KEPT_SLICES = {
     KeepReason.SAVEPOINT: "pinned by the savepoint of {name}, until it is deleted",
     KeepReason.READER_WINDOW: "superseded so lately that a query may still read them",
     KeepReason.CONSUMER: "consumer {name} has not read what superseded them, or its watermark is not known",
+    KeepReason.NO_EARLIEST: "merged logs, which stay with their slices by file versions",
+    KeepReason.OTHER_ENGINE: "merged by log compaction {name} of another engine",
     KeepReason.QUARANTINED: "taken away by clean {name} already, they stand until they are deleted",
 }
 """What is said of several slices with the same reason; `name` is the consumer or the instant that keeps them."""

@@ -1,13 +1,14 @@
 """Which file slices of a table are dead: one snapshot and a policy in, a decision for every slice out.
 
-A slice goes whole, base file and logs, or stays whole: of the newest slice nothing ever goes, not even logs that a log
-compaction has superseded. What is in no committed slice, files of failed writes and of writes under way, is not looked
-at.
+A slice goes whole, base file and logs, or stays whole; but of a slice that stays, logs retire one by one for which the
+output of a log compaction stands (`table/retired_logs.py`). What is in no committed slice, files of failed writes and
+of writes under way, is not looked at.
 
     commits, hours    E is the earliest instant of the policy. The newest slice stays, each slice from E on, and the
                       newest before E, which is what reads as of E need
     versions          of each file group the newest N; a pending compaction or log compaction counts as one, and what
                       it holds back besides
+    merged logs       by commits and hours those that were merged by a log compaction which completed before E
     replaced groups   readers of the table as it is now read nothing of them: all of a group that was replaced before
                       E; by versions all of every replaced group
 
@@ -45,7 +46,9 @@ Keeps:   1. the newest slice of a group that readers see is never dead;
          5. what is not looked at, for its partition or because it is frozen, is not in the outcome as dead;
          6. a slice of which every file was taken away by an earlier clean is not dead again, unless it was replaced;
          7. the earliest instant is a completed commit of the active timeline, or there is none and nothing dies by it;
-         8. without a zone no commit is taken for older than it is.
+         8. without a zone no commit is taken for older than it is;
+         9. a log retires only where an output of Lakeward's stands for it, and everything can be read as of after that
+            log compaction completed; never one of a slice that a pending plan reads or a savepoint pins.
 Source:  CleanPlanner (Hudi 1.2); CleanerUtils.getEarliestCommitToRetain (Hudi 1.2)
 """
 
@@ -66,13 +69,14 @@ from lakeward.format.timeline.instant import (
     is_before,
     parse_instant_time,
 )
-from lakeward.services.clean.plan.decision import CleanOutcome, SliceDecision
+from lakeward.services.clean.plan.decision import CleanOutcome, SliceDecision, SourceDecision
 from lakeward.services.clean.plan.keeper import DeadReason, Keeper, KeepReason
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
 from lakeward.services.clean.plan.reader_protection import ReaderProtection, Watermark
-from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
+from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup, LogFile
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.quarantine import QuarantinedRun
+from lakeward.table.retired_logs import find_stood_for
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.timeline import WRITE_ACTIONS, Timeline
 from lakeward.table.timeline.timezone import WESTERNMOST
@@ -109,6 +113,7 @@ def plan_clean(
     commits = snapshot.timeline.completed_writes
     earliest = find_earliest_retained(snapshot.timeline, policy, now=now, zone=snapshot.zone.zone)
     readers = _readers(snapshot, now, reader_window, watermarks)
+    named = readers.move_back(earliest)
     cleaner = _Cleaner(snapshot, policy, earliest, readers, left_in_place)
     replaced = [group for group in snapshot.replaced_groups if isinstance(group, FileGroup)]
     frozen = [*snapshot.frozen, *(group for group in snapshot.replaced_groups if isinstance(group, FrozenGroup))]
@@ -118,18 +123,22 @@ def plan_clean(
     ]
     asked.sort(key=lambda each: (each[0].partition_path, each[0].file_id))
     decisions = [each for group, decide in asked for each in decide(group)]
+    merged = _Sources(snapshot, cleaner, named)
+    sources = [each for group in _within(snapshot.file_groups, partitions, excluded) for each in merged.decide(group)]
     left = _replaced_left(snapshot, decisions, but_for=_SAVEPOINT)
-    named = readers.move_back(earliest)
     oldest_pending = oldest_pending_write(snapshot.timeline)
     return CleanOutcome(
         policy=policy,
         earliest=named,
         last_completed=commits[-1].time if commits else "",
         decisions=tuple(decisions),
+        sources=tuple(sources),
         frozen=tuple(_within(frozen, partitions, excluded)),
         savepoints=tuple(sorted(snapshot.timeline.savepoints, key=comparable_time)),
         pending_cleans=tuple(i.time for i in snapshot.timeline.pending if i.action == "clean"),
-        leaves_nothing=named is not None and _leaves_nothing(snapshot, named, decisions, frozen),
+        leaves_nothing=named is not None
+        and _leaves_nothing(snapshot, named, decisions, frozen)
+        and all(source.retires or _waits_for_more(source, named) for source in sources),
         is_left_for_readers=not _replaced_left(snapshot, decisions, but_for=_SAVEPOINT | _READERS),
         consumers=tuple(readers.holds(earliest)),
         reader_window=reader_window,
@@ -214,6 +223,14 @@ def _leaves_nothing(
     return all(any(keeper.reason not in _BESIDE_THE_POLICY for keeper in each.keepers) for each in planned)
 
 
+def _waits_for_more(source: SourceDecision, earliest: Instant) -> bool:
+    """Whether the next clean finds the log by what was written since the earliest instant, or by the savepoints; one of
+    another engine goes with its slice."""
+    return not is_before(source.merged_by, earliest.time) or all(
+        keeper.reason in (KeepReason.SAVEPOINT, KeepReason.OTHER_ENGINE) for keeper in source.keepers
+    )
+
+
 _BESIDE_THE_POLICY = frozenset({KeepReason.SAVEPOINT, KeepReason.PENDING_PLAN})
 _SAVEPOINT = frozenset({KeepReason.SAVEPOINT})
 _READERS = frozenset({KeepReason.READER_WINDOW, KeepReason.CONSUMER})
@@ -280,6 +297,7 @@ class _Cleaner:
         self._earliest = None if earliest is None else comparable_time(earliest.time)
         self._commits = [comparable_time(commit.time) for commit in snapshot.timeline.completed_writes]
         self._zone = snapshot.zone.zone
+        self._visible_at = snapshot.timeline.visible_at
         self._replaced = snapshot.replaced
         self._clustered = snapshot.pending_clusterings
         self._holds = _planned(snapshot)
@@ -368,6 +386,21 @@ class _Cleaner:
             keepers.append(found)
         return keepers
 
+    def keeps_merged(self, group: FileGroup, slice_: FileSlice, log: LogFile, by: str) -> Iterator[Keeper]:
+        """What keeps a log for which the output of the log compaction `by` stands."""
+        completed = comparable_time(self._visible_at(by))
+        if self._policy.kind is CleanPolicyKind.VERSIONS:
+            yield Keeper(KeepReason.NO_EARLIEST)
+        elif self._earliest is None:
+            yield Keeper(KeepReason.TOO_FEW_COMMITS, commits=self._more_commits(completed))
+        elif completed >= self._earliest:
+            yield self._until_earliest_passes(KeepReason.RETAINED, None, completed)
+        yield from self._needed_by_readers(by)
+        yield from _held(slice_, self._holds_on(group))
+        yield from _pinned(slice_, self._savepointed.get((group.partition_path, group.file_id), {}))
+        if (run := self._left_in_place.get(log.path)) is not None:
+            yield Keeper(KeepReason.QUARANTINED, run.run, not_before=run.keep_until)
+
     def _until_earliest_passes(self, reason: KeepReason, instant: str | None, end: str) -> Keeper:
         """A keeper that ends once the earliest instant lies after `end`."""
         if self._policy.kind is CleanPolicyKind.COMMITS:
@@ -412,6 +445,43 @@ class _Cleaner:
         return tuple(
             Keeper(KeepReason.QUARANTINED, run.run, not_before=run.keep_until) for _, run in sorted(found.items())
         )
+
+
+class _Sources:
+    """The questions that are asked of each log for which an output stands."""
+
+    def __init__(self, snapshot: TableSnapshot, cleaner: _Cleaner, earliest: Instant | None) -> None:
+        """
+        Args:
+            earliest: as of it, and after it, everything can be read after the clean.
+        """
+        self._snapshot = snapshot
+        self._cleaner = cleaner
+        self._earliest = earliest
+
+    def decide(self, group: FileGroup) -> Iterator[SourceDecision]:
+        """One decision for each such log of the slices that readers read."""
+        stand_ins = self._snapshot.stand_ins.get((group.partition_path, group.file_id))
+        if stand_ins is None:
+            return
+        for slice_ in group.read_slices:
+            own = find_stood_for(slice_.log_names, stand_ins)
+            written_by = {log.instant for log in slice_.log_files}
+            others = (each for each in reversed(stand_ins) if not each.is_own and each.instant in written_by)
+            of_others = {name: each.instant for each in others for name in each.log_files}
+            for log in slice_.log_files:
+                if (by := own.get(log.name.text)) is not None:
+                    yield SourceDecision(slice_, log, by, tuple(self._keepers(group, slice_, log, by)))
+                elif (by := of_others.get(log.name.text)) is not None:
+                    yield SourceDecision(slice_, log, by, (Keeper(KeepReason.OTHER_ENGINE, by),))
+
+    def _keepers(self, group: FileGroup, slice_: FileSlice, log: LogFile, by: str) -> Iterator[Keeper]:
+        found = [*self._cleaner.keeps_merged(group, slice_, log, by)]
+        completed = self._snapshot.timeline.visible_at(by)
+        if not found and (self._earliest is None or not is_before(completed, self._earliest.time)):
+            # What readers need moved the earliest instant back to a commit that was requested earlier still.
+            found.append(Keeper(KeepReason.RETAINED))
+        return iter(found)
 
 
 def _planned(snapshot: TableSnapshot) -> Mapping[GroupId, list[_Hold]]:

@@ -2,7 +2,8 @@
 
 Touches: nothing.
 Keeps:   1. a run whose manifest cannot be read, or that is being brought back, is never among them;
-         2. by the cap the oldest go first, and no more than need be.
+         2. by the cap the oldest go first, and no more than need be;
+         3. no log that retired is purged, whatever is asked, while a query may run that began before.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ def find_due(
     for run in runs:
         if run.problem is not None or run.undone_by is not None:
             continue
+        if now < run.not_before and not run.is_purging:
+            continue
         is_old = age_seconds_max is not None and now - run.since >= age_seconds_max
         if run.is_purging or not run.manifests:
             due[run.run] = DueRun(run, PurgeReason.BEGUN)
@@ -62,7 +65,7 @@ def find_due(
     for run in runs:
         if bytes_max is None or held <= bytes_max:
             break
-        if run.run not in due and run.problem is None and run.undone_by is None:
+        if run.run not in due and run.problem is None and run.undone_by is None and now >= run.not_before:
             due[run.run] = DueRun(run, PurgeReason.CAP)
             held -= run.bytes
     return tuple(due[run.run] for run in runs if run.run in due)

@@ -9,13 +9,18 @@ file:
     a log of changes that the operator gave up            it may go, if no savepoint and no plan holds its slice
     in any other slice, or uncommitted, or of a group     it stays
     that is frozen, or of a name that we do not know
-    not there                                             it has gone already
+    not there                                             it has gone already, or stands to go as one that retired;
+                                                          then it stays if a pending plan or a savepoint names it
+
+A log that is to retire is in a slice that readers read. It stays where no output of a log compaction stands for it, or
+a pending plan or a savepoint holds its slice.
 
 Touches: nothing.
 Keeps:   1. a file that readers, a pending plan or a savepoint need stays, with all of its slice, but for logs of
             changes that the operator gave up, which readers of rows do not need;
          2. while a restore, or a rollback of something that is completed, is under way everything stays;
-         3. what no committed slice explains stays.
+         3. what no committed slice explains stays;
+         4. a log retires only while the output that stands for it is there.
 """
 
 from __future__ import annotations
@@ -33,6 +38,8 @@ from lakeward.table.snapshot import TableSnapshot
 
 _LEAST = CleanPolicy(CleanPolicyKind.VERSIONS, 1)
 _HOLDS_CHANGES = frozenset({KeepReason.SAVEPOINT, KeepReason.PENDING_PLAN})
+
+_HOLDS_SOURCES = frozenset({KeepReason.SAVEPOINT, KeepReason.PENDING_PLAN, KeepReason.OTHER_ENGINE})
 
 DROPS_CHANGES = "lakeward.drops-changes"
 """A key of the extra metadata of a clean plan: the logs of changes that it names go though their slices stay, for the
@@ -74,7 +81,43 @@ def find_needed(
             needed[path] = "the slices of its file group are unknown"
         elif path in stays:
             needed[path] = stays[path]
+        elif (why := _named_by(snapshot, group, path)) is not None:
+            needed[path] = why
     return needed
+
+
+def find_unretirable(snapshot: TableSnapshot, retired: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Paths of those of these logs that do not retire now, each with the reason; not of those that are gone.
+
+    Args:
+        snapshot: it shows the partitions of the logs whole.
+        retired: names by partition path.
+    """
+    paths = [join(partition, name) for partition, names in retired.items() for name in names]
+    if (why := _is_going_back(snapshot)) is not None:
+        return dict.fromkeys(paths, why)
+    sources = {source.log.path: source for source in plan_clean(snapshot, _LEAST, now=0.0).sources}
+    there = {path for files in snapshot.files for path, _ in files.sizes}
+    found = {}
+    for path in paths:
+        if path not in there:
+            continue
+        source = sources.get(path)
+        holds = () if source is None else [each for each in source.keepers if each.reason in _HOLDS_SOURCES]
+        if source is None:
+            found[path] = "no output of a log compaction stands for it"
+        elif holds:
+            found[path] = ", ".join(f"{each.reason} {each.instant}" for each in holds)
+    return found
+
+
+def _named_by(snapshot: TableSnapshot, group: GroupId, path: str) -> str | None:
+    """The pending plan or the savepoint that names a file which no listing shows."""
+    plan = next(iter(snapshot.plans_naming(group, path.rpartition("/")[2])), None)
+    if plan is not None:
+        return f"{KeepReason.PENDING_PLAN} {plan}"
+    savepoint = next((time for time, paths in snapshot.savepointed.items() if path in paths), None)
+    return None if savepoint is None else f"{KeepReason.SAVEPOINT} {savepoint}"
 
 
 def groups_of_files(files: Mapping[str, Sequence[str]]) -> Iterator[GroupId]:

@@ -24,7 +24,7 @@ from lakeward.format.timeline.clean_plan import CleanPlan
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.services.clean.plan.adopted import RETAINED, AdoptedRetention, adopt_retention
 from lakeward.services.clean.plan.consumer import PlaceKind, WatermarkPlace, checkpoint_of, parse_watermark
-from lakeward.services.clean.plan.decision import CleanOutcome, SliceDecision
+from lakeward.services.clean.plan.decision import CleanOutcome, SliceDecision, SourceDecision
 from lakeward.services.clean.plan.due import find_overdue
 from lakeward.services.clean.plan.incremental import Base, base_of, find_writes, is_usable, partitions_of
 from lakeward.services.clean.plan.planner import find_earliest, plan_clean
@@ -161,7 +161,9 @@ class CleanChoice:
     ) -> CleanPlan | None:
         """The plan of that outcome, which says what it adopted of the writers; None where nothing goes."""
         outcome = self.outcome(snapshot, partitions, excluded)
-        return outcome.plan(dict(self._known_retention(snapshot).extra_metadata)) if any(outcome.dead) else None
+        if not any(outcome.dead) and (not any(outcome.retiring) or outcome.hindrance is not None):
+            return None
+        return outcome.plan(dict(self._known_retention(snapshot).extra_metadata))
 
     def where(self, snapshot: TableSnapshot) -> frozenset[str] | None:
         """The partitions in which something may be dead; None where that may be anywhere. Of the snapshot only the
@@ -232,8 +234,9 @@ def choose_overdue(
     partitions: Collection[str] | None = None,
     excluded: Collection[GroupId] = (),
     quarantine: Quarantine,
-) -> tuple[SliceDecision, ...]:
-    """The slices that could have gone for `after` commits by this policy; the rest as for `CleanChoice.outcome`."""
+) -> tuple[SliceDecision | SourceDecision, ...]:
+    """The slices, and logs, that could have gone for `after` commits by this policy; the rest as for
+    `CleanChoice.outcome`."""
     return find_overdue(
         snapshot,
         policy,

@@ -120,7 +120,7 @@ class CleanRun:
     def prepare(self) -> None:
         snapshot = self._table.snapshot(only=(), service=TableService.CLEANING)
         if self._keep_seconds and has_metadata_table(snapshot.config):
-            self._keep_stats(snapshot)
+            keep_stats(self._table, snapshot, self.attempt.instant, self._deleted)
         self._metadata_part.prepare(snapshot, self._changes)
 
     def publication(self, fence: Fence) -> Publication | Unpublished:
@@ -140,14 +140,6 @@ class CleanRun:
 
     def _changes(self) -> FileChanges:
         return FileChanges(deleted=self._deleted)
-
-    def _keep_stats(self, snapshot: TableSnapshot) -> None:
-        from lakeward.protocol.metadata.kept_stats import collect_stats
-
-        table = self._table
-        files = {(file.partition_path, file.name) for file in self._deleted}
-        if (stats := collect_stats(table.storage, snapshot, files, clock=table.clock)) is not None:
-            write_stats(table.storage, table.base_path, self.attempt.instant, table.owner.attempt, stats)
 
     def _check_still_dead(self) -> None:
         before = self._claimed.snapshot
@@ -171,6 +163,15 @@ class CleanRun:
             policy=plan.policy,
             extra_metadata=plan.extra_metadata,
         )
+
+
+def keep_stats(table: ServicedTable, snapshot: TableSnapshot, run: str, deleted: Iterable[DeletedFile]) -> None:
+    """Keep what the metadata table says of the files in the quarantine's run."""
+    from lakeward.protocol.metadata.kept_stats import collect_stats
+
+    files = {(file.partition_path, file.name) for file in deleted}
+    if (stats := collect_stats(table.storage, snapshot, files, clock=table.clock)) is not None:
+        write_stats(table.storage, table.base_path, run, table.owner.attempt, stats)
 
 
 def _files_of(snapshot: TableSnapshot, paths: Iterable[str]) -> list[QuarantinedFile]:

@@ -37,7 +37,7 @@ Keeps:   1. a clean whose process lives, or another engine's that is younger tha
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -65,10 +65,12 @@ from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import ServiceAction
 from lakeward.services.clean.plan.due import FOREIGN_QUIET_SECONDS
 from lakeward.services.clean.plan.hudi_cleaner_keys import CleanRules
-from lakeward.services.clean.plan.validity import DROPS_CHANGES, find_needed, groups_of_files
+from lakeward.services.clean.plan.policy import READER_WINDOW_SECONDS
+from lakeward.services.clean.plan.validity import DROPS_CHANGES, find_needed, find_unretirable, groups_of_files
 from lakeward.services.clean.run.clean_choice import CleanChoice
 from lakeward.services.clean.run.clean_run import ClaimedClean, CleanRun
 from lakeward.services.clean.run.purge import PurgedRun, purge_quarantine
+from lakeward.services.clean.run.retirement_run import RetirementRun
 from lakeward.services.clean.run.undo_run import UndoRun, find_undo
 from lakeward.table.file_group import BaseFile, FileGroup, LogFile
 from lakeward.table.file_system_view import GroupId
@@ -132,6 +134,8 @@ class FinishedClean:
     """Files that the plan named and that stay, each with the reason."""
     kept_until: float | None = None
     """When what it took away is deleted, in seconds since the epoch; None where it is gone."""
+    retires: bool = False
+    """They are logs that retired: in slices that readers read, and in their places until then."""
     undoes: str | None = None
     """The clean whose files it brought back instead."""
     seconds: float = 0.0
@@ -168,7 +172,8 @@ def clean_and_purge(
         is_part: partitions or file groups are left out, so an earlier clean does not say where something may be dead.
     """
     choice = CleanChoice(table.storage, table.base_path, rules.options, clock=table.clock)
-    report = Cleaner(table, planned_by, keep_seconds=rules.keep_deleted).clean(
+    window = rules.options.reader_window
+    report = Cleaner(table, planned_by, keep_seconds=rules.keep_deleted, reader_window=window).clean(
         lambda snapshot: choice.plan(snapshot, selected(snapshot.partitions), excluded),
         None if is_part else choice.where,
     )
@@ -178,14 +183,23 @@ def clean_and_purge(
 class Cleaner:
     """Cleans one table. One process, one attempt number."""
 
-    def __init__(self, table: ServicedTable, planned_by: Mapping[str, str], *, keep_seconds: float = 0.0) -> None:
+    def __init__(
+        self,
+        table: ServicedTable,
+        planned_by: Mapping[str, str],
+        *,
+        keep_seconds: float = 0.0,
+        reader_window: float = READER_WINDOW_SECONDS,
+    ) -> None:
         """
         Args:
             planned_by: more to write into our plans' extra metadata.
             keep_seconds: for so long what goes can be brought back; 0: it is deleted at once.
+            reader_window: seconds for which a query may run, and logs that retire stand in their places.
         """
         self._table = table
         self._keep_seconds = keep_seconds
+        self._reader_window = reader_window
         self._extra_metadata = {**planned_by, PLANNED_BY: "lakeward"}
 
     def clean(self, choose: Choose, where: Where | None = None) -> CleanReport:
@@ -209,15 +223,19 @@ class Cleaner:
         report = self.end_pending()
         if report.waiting:
             return report
-        seen = self._look(where)
-        plan = choose(seen)
-        if plan is None or not any(plan.files.values()):
-            return report
-        check_metadata_table(self._table, seen)
-        with self._table.measured(Phase.SCHEDULE):
-            instant = self._schedule(plan)
-        cleaned = self.carry_out(instant, recovered=False)
-        return replace(report, cleans=(*report.cleans, *([] if cleaned is None else [cleaned])))
+        for _ in range(2):  # what is dead, and then the logs that retire
+            seen = self._look(where)
+            plan = choose(seen)
+            if plan is None or plan.is_empty:
+                break
+            check_metadata_table(self._table, seen)
+            with self._table.measured(Phase.SCHEDULE):
+                instant = self._schedule(plan)
+            cleaned = self.carry_out(instant, recovered=False)
+            report = replace(report, cleans=(*report.cleans, *([] if cleaned is None else [cleaned])))
+            if plan.retired or not seen.stand_ins:
+                break
+        return report
 
     def end_pending(self) -> CleanReport:
         """End the cleans that are pending, oldest first, but for those that are left to a living process."""
@@ -258,7 +276,7 @@ class Cleaner:
         """Write the choice down, if all of it is still dead. Returns its instant."""
         table = self._table
         with table.locked() as fence:
-            snapshot = table.snapshot(only=set(groups_of_files(plan.files)), service=TableService.CLEANING)
+            snapshot = table.snapshot(only=_groups(plan), service=TableService.CLEANING)
             pending = [each for each in snapshot.timeline.pending if each.action == ServiceAction.CLEAN.pending]
             if pending or (needed := self._needed(snapshot, plan)):
                 raise TryLater(
@@ -271,7 +289,7 @@ class Cleaner:
             files = table.attempt(snapshot, instant, ServiceAction.CLEAN).files
             fence()
             files.request(write_clean_plan(written, root=clean_plan_root(table.base_path)))
-        table.observer.step(f"clean {instant} scheduled, files: {_count(plan)}")
+        table.observer.step(f"clean {instant} scheduled, files: {_count(plan) or _count_retired(plan)}")
         return instant
 
     def carry_out(self, instant: str, *, recovered: bool) -> FinishedClean | None:
@@ -295,22 +313,27 @@ class Cleaner:
             instant=instant,
             completion_time=completion_time,
             recovered=recovered,
-            files=len(run.files) if isinstance(run, UndoRun) else _count(clean.plan),
-            bytes=sum(file.size for file in run.files)
-            if isinstance(run, UndoRun)
-            else _bytes(clean.snapshot, clean.plan),
+            files=_count(clean.plan) if isinstance(run, CleanRun) else len(run.files),
+            bytes=_bytes(clean.snapshot, clean.plan)
+            if isinstance(run, CleanRun)
+            else sum(file.size for file in run.files),
             earliest_retained=retained.time if retained else "",
             kept=kept,
-            kept_until=run.kept_until if isinstance(run, CleanRun) else None,
+            kept_until=None if isinstance(run, UndoRun) else run.kept_until,
+            retires=isinstance(run, RetirementRun),
             undoes=run.undoes if isinstance(run, UndoRun) else None,
             seconds=table.clock.monotonic() - started,
         )
 
-    def _run(self, claimed: ClaimedClean) -> CleanRun | UndoRun:
+    def _run(self, claimed: ClaimedClean) -> CleanRun | RetirementRun | UndoRun:
         undone = claimed.plan.extra_metadata.get(UNDO_OF)
         undo = None if undone is None else find_undo(self._table, claimed, undone)
         if undo is not None:
             return UndoRun(self._table, claimed, undo)
+        if claimed.plan.retired:
+            return RetirementRun(
+                self._table, claimed, keep_seconds=self._keep_seconds, reader_window=self._reader_window
+            )
         return CleanRun(self._table, claimed, keep_seconds=self._seconds_kept(claimed.attempt.instant))
 
     def _seconds_kept(self, instant: str) -> float:
@@ -338,7 +361,7 @@ class Cleaner:
             requested = attempt.files.requested
             content = table.storage.read(requested)
             plan = read_clean_plan(content, root=clean_plan_root(table.base_path), file=requested)
-            snapshot = table.snapshot(only=set(groups_of_files(plan.files)), service=TableService.CLEANING)
+            snapshot = table.snapshot(only=_groups(plan), service=TableService.CLEANING)
             fence()
             if judged.life is not Life.ABSENT and not self._settle(attempt, judged, fence):
                 return None
@@ -360,6 +383,7 @@ class Cleaner:
     def _needed(self, snapshot: TableSnapshot, plan: CleanPlan) -> dict[str, str]:
         """What stays, and of what no slice explains whatever is there at all."""
         needed = find_needed(snapshot, plan.files, drops_changes=DROPS_CHANGES in plan.extra_metadata)
+        needed |= find_unretirable(snapshot, plan.retired)
         listed = set(_paths(snapshot))
         for partition, names in plan.files.items():
             for name in names:
@@ -412,15 +436,26 @@ def _without(plan: CleanPlan, paths: Mapping[str, str]) -> CleanPlan:
     one that leaves something names none, and Hudi looks at all."""
     if not paths:
         return plan
-    files = {
-        partition: tuple(name for name in names if join(partition, name) not in paths)
-        for partition, names in plan.files.items()
-    }
-    return replace(plan, files=files, earliest_retained=None)
+
+    def left(named: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+        return {
+            partition: tuple(name for name in names if join(partition, name) not in paths)
+            for partition, names in named.items()
+        }
+
+    return replace(plan, files=left(plan.files), retired=left(plan.retired), earliest_retained=None)
+
+
+def _groups(plan: CleanPlan) -> set[GroupId]:
+    return {*groups_of_files(plan.files), *groups_of_files(plan.retired)}
 
 
 def _count(plan: CleanPlan) -> int:
     return sum(len(names) for names in plan.files.values())
+
+
+def _count_retired(plan: CleanPlan) -> int:
+    return sum(len(names) for names in plan.retired.values())
 
 
 def _first(needed: Mapping[str, str]) -> str:

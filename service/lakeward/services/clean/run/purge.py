@@ -64,6 +64,9 @@ def purge_quarantine(
             if run.run in pending:
                 continue
             in_place = _files_in_place(table, run) if run.in_place else []
+            if in_place is None:
+                table.observer.step(f"logs that retired by clean {run.run} stay: they are needed")
+                continue
             fence()
             if begin_purge(storage, base_path, run):
                 begun.append((run, reason, in_place))
@@ -74,8 +77,9 @@ def purge_quarantine(
     return tuple(PurgedRun(run.run, reason, len(run.files), run.bytes) for run, reason, _ in begun)
 
 
-def _files_in_place(table: ServicedTable, run: QuarantinedRun) -> list[str]:
-    """Paths of the files that stand in their places and that nothing needs."""
+def _files_in_place(table: ServicedTable, run: QuarantinedRun) -> list[str] | None:
+    """Paths of the files that stand in their places and that nothing needs. None where logs that retired wait for what
+    needs one of them: no listing shows them that a later clean would take."""
     if run.kind is QuarantineKind.ORPHANS:
         return still_orphans(table, run.files)
     by_partition: dict[str, list[str]] = {}
@@ -83,6 +87,8 @@ def _files_in_place(table: ServicedTable, run: QuarantinedRun) -> list[str]:
         by_partition.setdefault(file.partition_path, []).append(file.name)
     snapshot = table.snapshot(only=set(groups_of_files(by_partition)), service=TableService.CLEANING)
     stays = set(find_needed(snapshot, by_partition))
+    if stays and run.kind is QuarantineKind.RETIRED:
+        return None
     if has_metadata_table(snapshot.config):
         listed = find_table_partitions(
             table.storage,

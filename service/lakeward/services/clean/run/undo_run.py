@@ -239,5 +239,6 @@ def settle_undo(table: ServicedTable, snapshot: TableSnapshot, run: QuarantinedR
         by_partition.setdefault(file.partition_path, []).append(file.name)
     fresh = table.snapshot(only=set(groups_of_files(by_partition)), service=TableService.CLEANING)
     needed = find_needed(fresh, by_partition)
-    set_aside_again(storage, base_path, run.run, [file for file in run.files if file.path not in needed])
+    if not run.in_place:
+        set_aside_again(storage, base_path, run.run, [file for file in run.files if file.path not in needed])
     end_undo(storage, base_path, run.run, run.undone_by)
