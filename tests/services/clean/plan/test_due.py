@@ -72,7 +72,7 @@ def test_what_is_overdue_is_dead() -> None:
         if table.partitions is not None:
             continue
         outcome = table.plan()
-        dead = {each.file_names for each in (*outcome.dead, *outcome.retiring)}
+        dead = {each.file_names for each in outcome.dead} | {each.file_names for each in outcome.retiring}
         before = dead
         for after in range(1, 5):
             overdue = find_overdue(
