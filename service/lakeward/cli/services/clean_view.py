@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console
 from rich.markup import escape
@@ -23,7 +23,7 @@ from lakeward.base.quantities import (
 from lakeward.cli.result import Result, shown
 from lakeward.cli.terminal import Column, NameCell, Rendered, new_table
 from lakeward.engine.dispatch.engine_rule import EngineRule
-from lakeward.services.clean.plan.decision import CleanOutcome, ConsumerHold, SliceDecision
+from lakeward.services.clean.plan.decision import CleanOutcome, ConsumerHold, SliceDecision, SourceDecision
 from lakeward.services.clean.plan.keeper import KEPT_SLICES, Keeper, KeepReason, first_end
 from lakeward.services.clean.plan.policy import CleanPolicyKind
 from lakeward.services.clean.plan.purge_rules import PURGED_BECAUSE
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 def planned_result(outcome: CleanOutcome) -> Result:
     return Rendered(
-        document=clean_as_json(outcome), render=partial(render_clean, outcome), is_nothing=not any(outcome.dead)
+        document=clean_as_json(outcome),
+        render=partial(render_clean, outcome),
+        is_nothing=not (any(outcome.dead) or any(outcome.retiring)),
     )
 
 
@@ -75,6 +77,12 @@ def clean_as_json(outcome: CleanOutcome) -> dict[str, Any]:
         "bytes": _bytes(dead),
         "dead": [{**_slice(each), "reasons": list(each.dead_by)} for each in dead],
         "kept": [{**_slice(each), "reasons": [keeper_as_json(keeper) for keeper in each.keepers]} for each in kept],
+        "retiring": [_source(each) for each in outcome.retiring],
+        "waiting": [
+            {**_source(each), "reasons": [keeper_as_json(keeper) for keeper in each.keepers]}
+            for each in outcome.sources
+            if not each.retires
+        ],
         "frozen": [
             {"partition": group.partition_path, "file_group": group.file_id, "why": group.why}
             for group in outcome.frozen
@@ -109,13 +117,22 @@ def render_clean(outcome: CleanOutcome, console: Console) -> None:
         reasons = " and ".join(dict.fromkeys(reason for reason, _ in keys))
         words = (f"{_kept(slices, reason, name)}" for reason, name in keys)
         console.print(f"Kept, {reasons}: {_sum(slices)}, {'; and '.join(words)}.", highlight=False)
+    retiring, waiting = tuple(outcome.retiring), [each for each in outcome.sources if not each.retires]
+    if retiring:
+        console.print(f"To retire, merged by log compactions: {_sum_of_logs(retiring)}.", highlight=False)
+    for keys, logs in _by_keepers(waiting).items():
+        reasons = " and ".join(dict.fromkeys(reason for reason, _ in keys))
+        words = (f"{_kept(logs, reason, name)}" for reason, name in keys)
+        console.print(f"Merged and waiting, {reasons}: {_sum_of_logs(logs)}, {'; and '.join(words)}.", highlight=False)
     for frozen in outcome.frozen:
         where = shown(f"{frozen.partition_path or '(none)'} {frozen.file_id}")
         console.print(f"Kept, frozen: {where}, {shown(frozen.why)}.", highlight=False, markup=False)
     if outcome.hindrance is not None:
         console.print(f"Nothing would go now. {outcome.hindrance}", highlight=False)
         return
-    console.print(f"{_sum(dead)} would go. Nothing deleted." if dead else "Nothing would go.", highlight=False)
+    goes_now = [*([_sum(dead)] if dead else []), *([_sum_of_logs(retiring)] if retiring else [])]
+    would_go = " and ".join(goes_now)
+    console.print(f"{would_go} would go. Nothing deleted." if goes_now else "Nothing would go.", highlight=False)
 
 
 def _promise(outcome: CleanOutcome) -> str:
@@ -165,15 +182,18 @@ def _by_partition(decisions: Iterable[SliceDecision]) -> dict[str, list[SliceDec
 _Key = tuple[KeepReason, str | None]
 
 
-def _by_keepers(kept: Iterable[SliceDecision]) -> dict[tuple[_Key, ...], list[SliceDecision]]:
-    """Each slice once, by all that keeps it."""
-    groups: dict[tuple[_Key, ...], list[SliceDecision]] = {}
+_Kept = TypeVar("_Kept", SliceDecision, SourceDecision)
+
+
+def _by_keepers(kept: Iterable[_Kept]) -> dict[tuple[_Key, ...], list[_Kept]]:
+    """Each slice, or log, once, by all that keeps it."""
+    groups: dict[tuple[_Key, ...], list[_Kept]] = {}
     for decision in kept:
         groups.setdefault(tuple(dict.fromkeys(map(_key, decision.keepers))), []).append(decision)
     return groups
 
 
-def _kept(slices: Iterable[SliceDecision], reason: KeepReason, name: str | None) -> str:
+def _kept(slices: Iterable[SliceDecision | SourceDecision], reason: KeepReason, name: str | None) -> str:
     keepers = [each for decision in slices for each in decision.keepers if _key(each) == (reason, name)]
     return f"{KEPT_SLICES[reason].format(name=name)}{first_end(keepers, first='the first')}"
 
@@ -203,6 +223,20 @@ def _slice(decision: SliceDecision) -> dict[str, Any]:
         "files": list(decision.file_names),
         "bytes": decision.bytes,
     }
+
+
+def _source(source: SourceDecision) -> dict[str, Any]:
+    return {
+        "partition": source.slice.partition_path,
+        "file_group": source.slice.file_id,
+        "file": source.log.file_name,
+        "bytes": source.bytes,
+        "merged_by": source.merged_by,
+    }
+
+
+def _sum_of_logs(sources: Sequence[SourceDecision]) -> str:
+    return f"{format_count(len(sources), 'log')} of {format_size(sum(each.bytes for each in sources))}"
 
 
 def _sum(decisions: Iterable[SliceDecision]) -> str:
@@ -268,6 +302,8 @@ def _headline(clean: FinishedClean) -> str:
     if clean.completion_time is None:
         return f"[bold]Clean {clean.instant}[/bold]{pending}: taken off the timeline, for files of it are needed again."
     went = "deleted" if clean.kept_until is None else f"set aside until {format_time(clean.kept_until)}"
+    if clean.retires and clean.kept_until is not None:
+        went = f"retired; they are deleted from {format_time(clean.kept_until)} on"
     if clean.undoes is not None:
         went = f"of clean {clean.undoes} brought back"
     files = f"{format_count(clean.files, 'file')} of {format_size(clean.bytes)} {went}"

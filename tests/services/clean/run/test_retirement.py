@@ -3,17 +3,23 @@ ends it, and how they come back."""
 
 from __future__ import annotations
 
+import io
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from lakeward.base.errors import Refused, TryLater
+from lakeward.cli.services.clean_view import clean_as_json, render_clean
 from lakeward.format.timeline.clean_plan import read_clean_plan
 from lakeward.format.timeline.instant import State, parse_instant
 from lakeward.scan.past_snapshot import read_as_of
 from lakeward.services.clean.plan.decision import LEFT_NOTHING
+from lakeward.services.clean.plan.keeper import KeepReason
+from lakeward.services.clean.plan.planner import plan_clean
+from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
 from lakeward.services.clean.run import retirement_run
 from lakeward.services.clean.run.cleaner import FinishedClean
 from lakeward.services.clean.run.purge import purge_quarantine
@@ -22,6 +28,7 @@ from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.planner import planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.savepoint.run import create_savepoint, delete_savepoint
+from lakeward.services.together.explaining.file_explanation import FileExplainer, FileFacts
 from lakeward.storage.local import LocalStorage
 from lakeward.table.quarantine import QuarantineKind, load_quarantine
 from tests.clocks import SkippingClock
@@ -277,3 +284,22 @@ def test_what_readers_need_waits(table: RetiringTable):
     assert table.clean(rules(window=HOUR))[0].cleans == ()
     table.clock.sleep(HOUR)
     assert retired(table, window=HOUR).files == 3
+
+
+def test_the_dry_run_says_what_retires_and_what_waits(table: RetiringTable):
+    """Both with their bytes; `explain --file` says of a log what it waits for."""
+    snapshot = scan(table.base)
+    for retain, retires in ((2, True), (20, False)):
+        policy = CleanPolicy(CleanPolicyKind.COMMITS, retain)
+        outcome = plan_clean(snapshot, policy, now=table.clock.now())
+        console = Console(record=True, width=200, file=io.StringIO())
+        render_clean(outcome, console)
+        text, document = console.export_text(), clean_as_json(outcome)
+        found = {each["file"] for each in document["retiring" if retires else "waiting"]}
+        assert found == merged_logs(table) and bool(document["retiring"]) == retires
+        assert ("3 logs of 9.0 kB would go" in text or "To retire" in text) == retires
+        assert ("Merged and waiting, too-few-commits: 3 logs" in text) != retires
+        path = f"p/{min(found)}"
+        explained = FileExplainer(snapshot, outcome, FileFacts()).explain(path)
+        expected = KeepReason.NEWEST if retires else KeepReason.TOO_FEW_COMMITS
+        assert [each.reason for each in explained.keepers] == [expected]

@@ -21,7 +21,7 @@ from enum import StrEnum
 from lakeward.base.paths import join
 from lakeward.format.file_name import AnyLogName, parse_any_data_file, parse_any_log
 from lakeward.format.timeline.instant import Instant
-from lakeward.services.clean.plan.decision import CleanOutcome
+from lakeward.services.clean.plan.decision import CleanOutcome, SliceDecision
 from lakeward.services.clean.plan.keeper import DeadReason, Keeper
 from lakeward.services.clean.plan.storage_states import NO_QUARANTINE, FileState, StoredFile, states_of_files
 from lakeward.services.savepoint.savepoint_plan import Pinned
@@ -171,7 +171,7 @@ class FileExplainer:
             place=None if stored is None or stored.slice is None else self._groups[group_id].place_of(stored.slice),
             replaced_by=self._snapshot.replaced.get(group_id),
             merged_by=self._merged_by(stored, name),
-            keepers=() if decision is None else decision.keepers,
+            keepers=self._keepers(path, decision),
             dead_by=() if decision is None else decision.dead_by,
             hindrance=self._outcome.hindrance if verdict is FileState.DEAD else None,
             frozen=self._snapshot.frozen_group(group_id) if verdict is FileState.FROZEN else None,
@@ -191,6 +191,13 @@ class FileExplainer:
             return None
         logs = live_logs(stored.slice, self._snapshot.log_compactions.get(stored.slice.group_id, ()))
         return logs.merged_by(name)
+
+    def _keepers(self, path: str, decision: SliceDecision | None) -> tuple[Keeper, ...]:
+        """What keeps the slice; of a log that was merged, what it waits for itself."""
+        source = next((each for each in self._outcome.sources if each.log.path == path), None)
+        if decision is None or source is None:
+            return () if decision is None else decision.keepers
+        return source.keepers or decision.keepers
 
     def _pinned(self, slice_: FileSlice) -> Iterator[Pinned]:
         names = {file.file_name for file in slice_.files}
