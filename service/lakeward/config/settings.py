@@ -321,10 +321,6 @@ else:
     _ServiceKind = Literal[NAMED]
 
 
-CLEANS_RETIRE_SOURCES = False
-"""Whether a clean takes single logs out of slices that readers read, as issue 41 has it; until then none does."""
-
-
 class _TableKeys(SettingsSection):
     """How a table is serviced."""
 
@@ -421,7 +417,7 @@ class _TableKeys(SettingsSection):
     @property
     def sources_retire(self) -> bool:
         """A clean of Lakeward's takes what a log compaction has merged out of slices of the layout `lsm_tree`."""
-        return CLEANS_RETIRE_SOURCES and JobKind.CLEAN in self.services
+        return JobKind.CLEAN in self.services and any(each.retires_sources for each in self.sections().values())
 
 
 if TYPE_CHECKING:

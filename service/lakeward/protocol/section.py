@@ -163,6 +163,12 @@ class SettingsSection(BaseModel):
         return None
 
     @property
+    def retires_sources(self) -> bool:
+        """Its service takes what a log compaction has merged out of slices of the layout `lsm_tree`. Raises
+        `UsageError`."""
+        return False
+
+    @property
     def as_hudi_has_it(self) -> dict[str, str]:
         """What it says that other sections use, by Hudi's keys. Raises `UsageError`."""
         return {}

@@ -10,7 +10,6 @@ from random import Random
 import pytest
 
 from lakeward.cli.main import run
-from lakeward.config import settings as config
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.served_table import served_table
 from lakeward.protocol.job_kind import JobKind
@@ -93,40 +92,39 @@ LOG_FROM_FIVE = {
 
 
 @pytest.mark.parametrize("by", ["command", "daemon"])
-def test_twelve_logs_of_the_layout_lsm_tree_become_few(
-    tmp_path: Path, by: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_twelve_logs_of_the_layout_lsm_tree_become_few(tmp_path: Path, by: str) -> None:
     """They stayed as they were until FULL came with the twenty-first, by command and by daemon. LOG merges them, and
-    again as more come; what is live, and with it what is read once a clean has been there, stays few."""
-    monkeypatch.setattr(config, "CLEANS_RETIRE_SOURCES", True)
+    again as more come; a clean takes away what it merged, so that few are live, and few are there."""
     table = lsm_table(tmp_path / "tables/orders")
     for at in range(12):
         table.write({"g-0": [Record(f"w{at}", at, f"{at}"), Record("n", at, f"{at}")]})
-    compact = by_command if by == "command" else by_daemon(tmp_path)
+    do = by_command if by == "command" else by_daemon(tmp_path)
     assert live_logs_of(table.base) == 12
-    compact(table.base)
+    do(table.base, JobKind.COMPACTION)
     assert live_logs_of(table.base) == 1
     table.check()
     for _ in range(2):
         for at in range(6):
             table.write({"g-0": [Record(f"w{at}", 100 + at, f"{at}")]})
-        compact(table.base)
+        do(table.base, JobKind.COMPACTION)
         assert live_logs_of(table.base) <= 3
         table.check()
+    for _ in range(2):
+        do(table.base, JobKind.CLEAN)
+        table.check()
+    assert len(scan(table.base).latest_slices[0].log_files) <= 9, "of 26: the last run's, and outputs"
 
 
-def test_no_log_compaction_is_made_there_where_no_clean_follows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("given", [{"services": '["compaction"]'}, {"clean.policy": "versions"}], ids=str)
+def test_no_log_compaction_is_made_there_where_no_clean_follows(tmp_path: Path, given: dict[str, str]) -> None:
     """Readers would read the logs and the output, for good: FULL comes with more than twenty, as before."""
-    monkeypatch.setattr(config, "CLEANS_RETIRE_SOURCES", True)
     table = lsm_table(tmp_path / "tables/orders")
     for at in range(21):
         table.write({"g-0": [Record("n", at, f"{at}")]})
         if at == 12:
-            by_daemon(tmp_path, services='["compaction"]')(table.base)
+            by_daemon(tmp_path, **given)(table.base, JobKind.COMPACTION)
             assert live_logs_of(table.base) == 13
-    by_daemon(tmp_path, services='["compaction"]')(table.base)
+    by_daemon(tmp_path, **given)(table.base, JobKind.COMPACTION)
     assert live_logs_of(table.base) == 0
 
 
@@ -141,24 +139,27 @@ def live_logs_of(base: Path) -> int:
     return backlog_of(scan(base)).log_files
 
 
-def by_command(base: Path) -> None:
+KEEPS_ONE = ["--retain", "1", "--reader-window", "0s"]
+
+
+def by_command(base: Path, kind: JobKind) -> None:
     settings = [word for key, value in LOG_FROM_FIVE.items() for word in ("--set", f"{key}={value}")]
-    assert run(["compact", str(base), "--writers", "stopped", "--engine", "local", *settings]) == 0
+    given = ["clean", *KEEPS_ONE] if kind is JobKind.CLEAN else ["compact", "--engine", "local", *settings]
+    assert run([*given, str(base), "--writers", "stopped"]) == 0
 
 
-def by_daemon(folder: Path, **given: str) -> Callable[[Path], None]:
+def by_daemon(folder: Path, **given: str) -> Callable[[Path, JobKind], None]:
     planner = ", ".join(f'"{key}" = "{value}"' for key, value in LOG_FROM_FIVE.items())
-    settings = {"defaults.planner": f"{{ {planner} }}", "defaults.objective": "none"}
-    settings |= {f"defaults.{key}": value for key, value in given.items()}
-    serving = Serving(folder / "tables", folder / "state", settings=settings)
+    settings = {"planner": f"{{ {planner} }}", "objective": "none"}
+    settings |= {"clean.retain": "1", "clean.reader_window": "0s"} | given
+    defaults = {f"defaults.{key}": value for key, value in settings.items()}
+    serving = Serving(folder / "tables", folder / "state", settings=defaults)
     table = served_table(serving.settings, "orders", str(folder / "tables/orders"), watched_since=serving.clock.now())
 
-    def compact(base: Path) -> None:
+    def do(base: Path, kind: JobKind) -> None:
         serving.worker.poll(table)
-        if not serving.worker.plan(table, {}, proceed).demand.operations:
-            return
-        job = Job("j1", "orders", JobKind.COMPACTION, {}, 1, 1, 1, 1, deadline=0.0, started_at=0.0)
-        report = serving.worker.run(job, table, guard=proceed, observer=Silent())
-        assert report.result is JobResult.COMMITTED
+        if kind is JobKind.CLEAN or serving.worker.plan(table, {}, proceed).demand.operations:
+            job = Job("j1", "orders", kind, {}, 1, 1, 1, 1, deadline=0.0, started_at=0.0)
+            serving.worker.run(job, table, guard=proceed, observer=Silent())
 
-    return compact
+    return do

@@ -92,6 +92,11 @@ class CleanSettings(SettingsSection):
         return CleanRules(self.options, self.keep_deleted, self.quarantine_max)
 
     @property
+    def retires_sources(self) -> bool:
+        """No log retires by file versions, which have no moment since when all can be read."""
+        return self.chosen.kind is not CleanPolicyKind.VERSIONS
+
+    @property
     def as_hudi_has_it(self) -> dict[str, str]:
         return settings_of_policy(self.chosen) if self.is_given else {}
 
