@@ -22,6 +22,7 @@ from lakeward.services.compaction.plan.decision import Choice, Reason
 from lakeward.services.compaction.plan.planner import Planner, planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.compaction.run.compactor import CompactedPlan, CompactionReport
+from lakeward.storage.local import LocalStorage
 from lakeward.table.backlog import backlog_of
 from lakeward.table.file_group import FileSlice, LogFile
 from lakeward.table.listing_source import ListingSource
@@ -36,8 +37,10 @@ from tests.crash.compacting import everything, instants, is_leftover
 from tests.crash.metadata_compacting import check_agrees, snapshot_of
 from tests.native_table import PARTITION, NativeTable, Record
 from tests.our_reader import scan, slice_rows
+from tests.processes import ScriptedProcesses
 from tests.runs import runs
 from tests.services.bench import NOTHING, Bench
+from tests.services.clean.run.retiring import retire, rules
 from tests.write.judged import judged_values
 from tests.write.writing import new_table, write
 
@@ -483,7 +486,7 @@ def history(base: Path, seed: int, steps: int) -> None:
     planned: set[str] = set()
     steps_of_all = ["write"] * 4 + ["begin", "complete", "compact", "compact"]
     for _ in range(steps):
-        step = chance.choice([*steps_of_all, "plan"] if table.is_lsm_tree else steps_of_all)
+        step = chance.choice([*steps_of_all, "plan", "clean"] if table.is_lsm_tree else steps_of_all)
         if step == "write":
             table.write(records())
         elif step == "begin":
@@ -492,6 +495,8 @@ def history(base: Path, seed: int, steps: int) -> None:
             table.complete(begun.pop(chance.randrange(len(begun))))  # type: ignore[arg-type]
         elif step == "plan" and (group := may_be_log_compacted(table)) is not None:
             planned.add(table.plan_log_compaction(group))
+        elif step == "clean":
+            retire(base, LocalStorage(), ScriptedProcesses(), rules(chance.randint(1, 3)), clock=CLOCK)
         elif step == "compact":
             form = {"planner.publish": chance.choice(["auto", "auto", "split"])}
             report = compact(table, planner(chance.choice(kinds), **form))
@@ -504,8 +509,8 @@ def history(base: Path, seed: int, steps: int) -> None:
 
 @pytest.mark.parametrize("number", range(runs(2)))
 def test_any_history(tmp_path: Path, number: int) -> None:
-    """Writes, late ones too, FULL, LOG and both in one plan, in either form: our reader and the second one give the
-    rows of a dict after each step."""
+    """Writes, late ones too, FULL, LOG and both in one plan, in either form, and cleans that take away what was merged:
+    our reader and the second one give the rows of a dict after each step."""
     print(f"LAKEWARD_SEED={SEED}")
     history(tmp_path / "table", SEED + number, steps=14)
 
