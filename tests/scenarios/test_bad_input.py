@@ -193,7 +193,7 @@ TRILLION = b"\x80\x80\x80\x80\x80\x80\x20"
 
 RECORDS = [
     Case("two billion records", avro(avro_content(ONE, count=2**31 - 1)), "LW-BROKEN-FILE", "after 1 of 2147483647"),
-    Case("minus three records", avro(avro_content(ONE, count=-3)), "LW-BROKEN-FILE", "behind its -3 records"),
+    Case("minus three records", avro(avro_content(ONE, count=-3)), "LW-BROKEN-FILE", "claims -3 records"),
     Case("a data block of version 9", avro(avro_content(ONE, version=9)), "LW-UNSUPPORTED", "data block version 9"),
     Case("no content", avro(b""), "LW-BROKEN-FILE", "shorter than its head"),
     Case("a record cut short", avro(avro_content(ONE[:-3])), "LW-BROKEN-FILE", "ecord 0 is not of its schema"),

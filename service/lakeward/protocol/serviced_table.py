@@ -284,13 +284,14 @@ def _let_pass() -> None:
 
 
 def planned_at(snapshot: TableSnapshot, now: float) -> str:
-    """The time for which a plan is chosen, which is behind all that the snapshot has completed.
+    """The time for which a plan is chosen, which is behind all that the snapshot has completed, as the plan's instant
+    will be: a log that completed by a clock ahead of this one is in the slice that the plan takes, so it is named.
 
     Where the zone of the instants is not known, ages of what they wrote are off by as much as it is from UTC.
     """
     at = format_instant_time(int(now * 1000), snapshot.zone.zone or UTC)
     newest = snapshot.timeline.latest_time
-    if snapshot.zone.zone is not None or newest is None or at > comparable_time(newest):
+    if newest is None or at > comparable_time(newest):
         return at
     return times_after(newest, 1)[0]
 

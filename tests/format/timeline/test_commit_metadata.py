@@ -137,6 +137,11 @@ def test_names_by_kernels_are_refused_too() -> None:
     out = CommitMetadata({"p": (WriteStat(path="p/../../x", file_size_in_bytes=1),)})
     with pytest.raises(UntrustedName):
         read_written_files(write_commit_metadata(out), file="x", layout=2, by_kernels=True)
+    for names in (WriteStat(path="p/x", file_id="a/b"), WriteStat(path="p/x", partition_path="../p")):
+        for by_kernels in (False, True):
+            with pytest.raises(UntrustedName):
+                data = write_commit_metadata(CommitMetadata({"p": (names,)}))
+                read_without_stats(data, file="x", layout=2, by_kernels=by_kernels)
 
 
 def test_fields_of_a_compaction_have_hudis_meaning() -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.format.avro.container import open_container
@@ -36,6 +37,23 @@ class CommitColumns:
     def values_beside(self, name: str) -> dict[str, Any]:
         """All fields but this one, as plain values."""
         return {each: _plain(self.batch.column(each)) for each in self.batch.schema.names if each != name}
+
+    def keys(self, name: str) -> list[str]:
+        """The keys of a map; none where the field is no map."""
+        found = self.batch.column(name) if name in self.batch.schema.names else None
+        return found.keys.to_pylist() if found is not None and pa.types.is_map(found.type) else []
+
+    def texts(self, name: str, field: str) -> list[str] | None:
+        """The distinct texts, but the empty one, of a field of the records in a map of lists; None where it has other
+        types than these."""
+        found = self.batch.column(name) if name in self.batch.schema.names else None
+        types = pa.types
+        if found is None or not types.is_map(found.type) or not types.is_list(found.type.item_type):
+            return None
+        records = found.items.values
+        if not types.is_struct(records.type) or records.type.get_field_index(field) < 0:
+            return None
+        return [text for text in pc.unique(records.field(field)).to_pylist() if text]
 
     def written_files(
         self, name: str, partitions: Collection[str] | None

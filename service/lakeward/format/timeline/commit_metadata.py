@@ -265,14 +265,18 @@ def read_commit_metadata(data: bytes, *, file: str, layout: int) -> CommitMetada
 
 
 def read_without_stats(data: bytes, *, file: str, layout: int, by_kernels: bool) -> CommitMetadata:
-    """The same without its write stats, which are most of it.
+    """The same without its write stats, which are most of it; names of files are left to `read_written_files`.
 
     Args:
         by_kernels: Arrow and Numba may be loaded for it.
     """
     columns = _columns(data, layout=layout) if by_kernels else None
-    if columns is None:
-        return _without_stats(_read_fields(data, file=file, layout=layout))
+    if columns is None or (file_ids := columns.texts(_STATS, "fileId")) is None:
+        return replace(read_commit_metadata(data, file=file, layout=layout), partition_to_write_stats={})
+    for file_id in file_ids:
+        check_file_id(file_id)
+    for partition in (*columns.keys(_STATS), *(columns.texts(_STATS, "partitionPath") or ())):
+        check_relative_path(partition)
     return _without_stats(RecordFields(columns.values_beside(_STATS), file=file))
 
 
