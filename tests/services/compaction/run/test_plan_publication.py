@@ -38,7 +38,11 @@ def test_an_excluded_group_is_not_planned(bench: Bench, reason: Reason) -> None:
 
 
 def leave_the_oldest_out(
-    snapshot: TableSnapshot, at: str, excluded: object, whole: Set[GroupId] = frozenset()
+    snapshot: TableSnapshot,
+    at: str,
+    excluded: object,
+    whole: Set[GroupId] = frozenset(),
+    without_log: object = frozenset(),
 ) -> PlanOutcome:
     """A planner that has a LOG start behind the oldest log, unless it is asked not to."""
     (slice_,) = snapshot.latest_slices
