@@ -352,11 +352,13 @@ class Life:
         self.check_own_moments(table)
 
     def check_own_moments(self, table: Table) -> None:
-        """The rows as of each instant are those of then, but for moments before what a clean or the archiver took."""
+        """The rows as of each instant are those of then, but for moments before what a clean or the archiver took. CI
+        asks every fourth, counted from the newest."""
         instants = sorted(instant for instant, _ in self.table.completed_instants())
         self.past[instants[-1]] = dict(self.rows)
         given = []
-        for instant in (each for each in instants if each in self.past):
+        asked = [each for each in instants if each in self.past]
+        for instant in asked if NIGHTLY else asked[::-4][::-1]:
             try:
                 found = table.scan(columns=["id", "ts", "v"], as_of=instant).to_arrow().to_pylist()
             except Refused:
