@@ -73,6 +73,7 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "savepoint create": [("TABLE", "--dry-run"), ("TABLE", "--writers", "stopped")],
     "savepoint list": [("TABLE",)],
     "read": [("TABLE",), ("TABLE", "--where", "no_such = 1"), (f"no-such?sig={CANARY}-sas",)],
+    "layout": [("TABLE",), ("TABLE", "--by", "no_such"), (f"no-such?sig={CANARY}-sas",)],
     "index list": [("TABLE",)],
     "index inserts": [("TABLE",), ("TABLE", "--into-logs"), ("TABLE", "--into-base-files")],
     "index build": [
