@@ -27,9 +27,10 @@ def test_a_page_has_the_six_headings(name: str) -> None:
 
 
 def test_each_service_that_may_be_refused_has_a_page() -> None:
-    """Reading and writing rows have pages of their own; unscheduling a plan is on the page of compaction."""
+    """Reading rows has pages of its own; unscheduling a plan is on the page of compaction, and what may not be written
+    to is on that of clustering."""
     pages = {page.refused_as for page in PAGES.values()}
-    assert set(TableService) - pages == {TableService.READING, TableService.WRITING, TableService.UNSCHEDULING}
+    assert set(TableService) - pages == {TableService.READING, TableService.UNSCHEDULING}
 
 
 def test_sections_of_services_are_on_a_page() -> None:
