@@ -78,7 +78,7 @@ def clean_as_json(outcome: CleanOutcome) -> dict[str, Any]:
         "dead": [{**_slice(each), "reasons": list(each.dead_by)} for each in dead],
         "kept": [{**_slice(each), "reasons": [keeper_as_json(keeper) for keeper in each.keepers]} for each in kept],
         "retiring": [_source(each) for each in outcome.retiring],
-        "waiting": [
+        "retiring_later": [
             {**_source(each), "reasons": [keeper_as_json(keeper) for keeper in each.keepers]}
             for each in outcome.sources
             if not each.retires

@@ -295,7 +295,7 @@ def test_the_dry_run_says_what_retires_and_what_waits(table: RetiringTable):
         console = Console(record=True, width=200, file=io.StringIO())
         render_clean(outcome, console)
         text, document = console.export_text(), clean_as_json(outcome)
-        found = {each["file"] for each in document["retiring" if retires else "waiting"]}
+        found = {each["file"] for each in document["retiring" if retires else "retiring_later"]}
         assert found == merged_logs(table) and bool(document["retiring"]) == retires
         assert ("3 logs of 9.0 kB would go" in text or "To retire" in text) == retires
         assert ("Merged and waiting, too-few-commits: 3 logs" in text) != retires
