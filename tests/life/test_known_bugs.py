@@ -33,7 +33,7 @@ from lakeward.services.archive.plan import archive_plan
 from lakeward.services.archive.plan.archive_plan import KeptFor
 from lakeward.services.archive.plan.hudi_archiver_keys import ArchiveOptions
 from lakeward.services.archive.run import archiver
-from lakeward.services.clean.plan import planner
+from lakeward.services.clean.plan import planner, validity
 from lakeward.services.clean.plan.keeper import Keeper, KeepReason
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
 from lakeward.services.clean.run import clean_run
@@ -101,7 +101,8 @@ def archived_late_log(life: Life) -> None:
 
 
 def clean_by_requested_times(patch: Patch) -> None:
-    """A cleaner that uses requested times, as Hudi's did, and asks a plan for its base instant only."""
+    """A cleaner that uses requested times, as Hudi's did, and asks a plan for its base instant only, not for the files
+    that it names."""
 
     def requested(history: Any, instant: str) -> str | None:
         return instant if history.is_completed(instant) else None
@@ -117,6 +118,7 @@ def clean_by_requested_times(patch: Patch) -> None:
         cleaned(life, policy)
         patch.setattr(file_system_view._History, "completion_time", requested)
         patch.setattr(planner, "_held", held)
+        patch.setattr(validity, "_named_by", lambda *_: None)
 
     patch.setattr(Life, "will_clean", from_now_on)
 
