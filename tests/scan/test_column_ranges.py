@@ -61,7 +61,7 @@ def test_those_of_footers_have_none(table: Path) -> None:
 def test_columns_that_are_not_there(table: Path) -> None:
     """The nearest is named; without names all are measured that have an order, none of Hudi's own."""
     assert measured_columns(scan(table), ()) == ("id", "ts", "part", "v")
-    with pytest.raises(UsageError, match=r"no column 'tz'\. Its columns are id, ts, part, v\."):
+    with pytest.raises(UsageError, match=r"no column 'tz'\. The columns are id, ts, part, v\."):
         measured_columns(scan(table), ["tz"])
     with pytest.raises(UsageError, match=r"no column 'parts'\. Did you mean part\?"):
         measured_columns(scan(table), ["ts", "parts"])

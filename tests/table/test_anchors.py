@@ -13,7 +13,8 @@ from lakeward.services.verification.metadata_check import SampleSize
 from lakeward.services.verification.table_verification import verify_table
 from lakeward.storage.local import LocalStorage
 from lakeward.table.damaged_file import DamageKind
-from lakeward.table.live_logs import is_retired, live_logs
+from lakeward.table.live_logs import live_logs
+from lakeward.table.retired_logs import is_retired
 from lakeward.table.timeline.timeline_reader import LogCompaction
 from tests.clocks import SkippingClock
 from tests.golden_tables import copy_golden
@@ -52,7 +53,7 @@ def archive(base: Path, *instants: str) -> None:
 
 
 def test_sources_may_be_gone_but_for_the_newest(base: Path) -> None:
-    """Keeps 3 of table/live_logs: the rows stay, nothing is damage, and the output stands where it stood."""
+    """Keeps 4 of table/retired_logs: the rows stay, nothing is damage, and the output stands where it stood."""
     before = read_rows(base)
     *sources, anchor, output = logs(base)
     drop(*sources)
@@ -70,7 +71,7 @@ def test_sources_may_be_gone_but_for_the_newest(base: Path) -> None:
 
 
 def test_the_loss_of_the_newest_is_damage(base: Path) -> None:
-    """Keeps 3 of table/live_logs: whatever is left of the others, for they may lie before another write."""
+    """Keeps 4 of table/retired_logs: whatever is left of the others, for they may lie before another write."""
     *_, anchor, _ = logs(base)
     drop(anchor)
     (damaged,) = scan(base).damage
@@ -123,7 +124,8 @@ def names(instants: str) -> frozenset[str]:
     ],
 )
 def test_which_loss_is_none(there: str, gone: str, retired: bool) -> None:
-    """Keeps 3 of table/live_logs: 4 is an output of 1, 2 and 3; 8 is one of 4, 5 and 6, which found 3 there as well."""
+    """Keeps 4 of table/retired_logs: 4 is an output of 1, 2 and 3; 8 is one of 4, 5 and 6, which found 3 there as
+    well."""
     compactions = [LogCompaction("4", names("1 2 3")), LogCompaction("8", names("3 4 5 6"))]
     listed = {name: parsed for name in names(there) if (parsed := parse_any_log(name, native=False)) is not None}
     for name in names(gone):

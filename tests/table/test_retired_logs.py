@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakeward.storage.storage import FileStatus
 from lakeward.table.damaged_file import DamagedFile, DamageKind
 from lakeward.table.file_system_view import sort_files
-from lakeward.table.retired_logs import find_stood_for, without_retired, without_stood_for
+from lakeward.table.retired_logs import find_stood_for, without_gone, without_retired
 from lakeward.table.timeline.timeline_reader import LogCompaction
 
 
@@ -58,9 +58,9 @@ def test_a_log_that_is_gone_and_stood_for_is_no_damage():
 
     stays = (damaged(9, DamageKind.MISSING), damaged(21, DamageKind.EMPTY), damaged(11, DamageKind.OTHER_SIZE))
     damage = {"p": (damaged(10, DamageKind.MISSING), *stays)}
-    assert without_stood_for(damage, files, stand_ins) == {"p": stays}
-    assert without_stood_for({"p": damage["p"][:1]}, files, stand_ins) == {}
-    assert without_stood_for(damage, files, {}) == damage
+    assert without_gone(damage, files, log_compactions={}, stand_ins=stand_ins) == {"p": stays}
+    assert without_gone({"p": damage["p"][:1]}, files, log_compactions={}, stand_ins=stand_ins) == {}
+    assert without_gone(damage, files, log_compactions={}, stand_ins={}) == damage
 
 
 def test_what_has_retired_is_left_out():

@@ -22,20 +22,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeward.base.clock import Clock
-from lakeward.base.did_you_mean import did_you_mean
-from lakeward.base.errors import BrokenFile, NotFound, Unsupported, UsageError
+from lakeward.base.errors import BrokenFile, UsageError
 from lakeward.base.paths import join
 from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.metadata.key import column_stats_key
 from lakeward.format.metadata.partition import COLUMN_STATS
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.read.newest_slice import newest_slice
+from lakeward.scan.file_statistics import find_column_stats, slice_files
 from lakeward.scan.layout_depth import GroupRange
-from lakeward.scan.scan_plan import known_schema
+from lakeward.scan.scan_plan import check_columns, known_schema
 from lakeward.storage.storage import Storage, is_of_storage
 from lakeward.table.file_group import FileSlice
-from lakeward.table.metadata.metadata_reader import MetadataReader
-from lakeward.table.metadata.metadata_table import load_metadata_table
 from lakeward.table.snapshot import TableSnapshot
 
 _Ends = tuple[Any, Any]
@@ -59,12 +57,8 @@ def measured_columns(snapshot: TableSnapshot, names: Sequence[str]) -> tuple[str
     own = [name for name in schema.names if name not in META_COLUMNS]
     if not names:
         return tuple(name for name in own if not pa.types.is_nested(schema.field(name).type))
+    check_columns(schema, names)
     for name in names:
-        if name not in schema.names:
-            raise UsageError(
-                f"The table has no column {name!r}.",
-                remedy=did_you_mean(name, own) or f"Its columns are {', '.join(own)}.",
-            )
         if pa.types.is_nested(schema.field(name).type):
             raise UsageError(
                 f"The column {name!r} is of type {schema.field(name).type}, whose values have no order.",
@@ -120,15 +114,10 @@ def _of_metadata(
     keys = {
         column_stats_key(column, each.partition_path, name): (column, each.partition_path, name)
         for each in slices
-        for name in _names(each)
+        for name in slice_files(each)
         for column in columns
     }
-    try:
-        table = load_metadata_table(
-            storage, snapshot.base_path, snapshot.config, snapshot.timeline, clock=clock, partitions=[COLUMN_STATS]
-        )
-        records = MetadataReader(storage, table).lookup(COLUMN_STATS, keys)
-    except (BrokenFile, Unsupported, NotFound):
+    if (records := find_column_stats(storage, snapshot, keys, clock=clock)) is None:
         return None
     found: defaultdict[tuple[str, str], dict[str, _Ends | None]] = defaultdict(dict)
     for key, record in records.items():
@@ -139,11 +128,6 @@ def _of_metadata(
             elif record.null_count == record.value_count:
                 found[column, partition][name] = None
     return found
-
-
-def _names(slice_: FileSlice) -> list[str]:
-    logs = [log.name.text for log in slice_.row_logs]
-    return logs if slice_.base_file is None else [slice_.base_file.name, *logs]
 
 
 def _of_footers(
@@ -192,7 +176,7 @@ def _says_its_range(chunk: Any) -> bool:
 
 def _of_slice(slice_: FileSlice, of_files: Mapping[str, _Ends | None]) -> GroupRange | None:
     """None where the column has nulls alone, which no filter on a value reads."""
-    names = _names(slice_)
+    names = slice_files(slice_)
     base = names[0] if slice_.base_file is not None else None
     known = [of_files[name] for name in names if name in of_files]
     if not known or (base is not None and base not in of_files):

@@ -107,15 +107,10 @@ def _chosen(
     keys = {
         (slice_.partition_path, name, column): column_stats_key(column, slice_.partition_path, name)
         for slice_ in asked
-        for name in _files(slice_)
+        for name in slice_files(slice_)
         for column in columns
     }
-    try:
-        table = load_metadata_table(
-            storage, snapshot.base_path, snapshot.config, snapshot.timeline, clock=clock, partitions=[COLUMN_STATS]
-        )
-        found = MetadataReader(storage, table).lookup(COLUMN_STATS, keys.values())
-    except (BrokenFile, Unsupported, NotFound):
+    if (found := find_column_stats(storage, snapshot, keys.values(), clock=clock)) is None:
         return tuple(slices)
     known = set(map(id, asked))
     return tuple(
@@ -125,7 +120,21 @@ def _chosen(
     )
 
 
-def _files(slice_: FileSlice) -> list[str]:
+def find_column_stats(
+    storage: Storage, snapshot: TableSnapshot, keys: Iterable[str], *, clock: Clock
+) -> Mapping[str, MetadataRecord] | None:
+    """The records of these keys that there are; None where they cannot be read."""
+    try:
+        table = load_metadata_table(
+            storage, snapshot.base_path, snapshot.config, snapshot.timeline, clock=clock, partitions=[COLUMN_STATS]
+        )
+        return MetadataReader(storage, table).lookup(COLUMN_STATS, keys)
+    except (BrokenFile, Unsupported, NotFound):
+        return None
+
+
+def slice_files(slice_: FileSlice) -> list[str]:
+    """The names of the files that hold its rows, the base file first."""
     logs = [log.name.text for log in slice_.log_files if not log.name.is_cdc]
     return logs if slice_.base_file is None else [slice_.base_file.name, *logs]
 
@@ -142,7 +151,7 @@ def _slice_ranges(
     for column, kind in columns.items():
         of_files = [
             file_range(found.get(keys[slice_.partition_path, name, column]), kind, is_base=name == base)
-            for name in _files(slice_)
+            for name in slice_files(slice_)
         ]
         if of_files and all(of_files):
             ranges[column] = _joined(each[0] for each in of_files if each)

@@ -9,7 +9,7 @@ Keeps:   1. a slice is left out only where no row of it is chosen;
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -205,17 +205,22 @@ def _chosen_schema(schema: pa.Schema, query: TableQuery) -> pa.Schema:
     if query.columns is None:
         left_out = () if query.has_meta_columns else META_COLUMNS
         return pa.schema([column for column in schema if column.name not in left_out])
-    missing = [name for name in query.columns if name not in schema.names]
-    if missing:
-        raise UsageError(
-            f"The table has no column {missing[0]!r}.",
-            remedy=did_you_mean(missing[0], schema.names)
-            or nearest(missing[0], [name for name in schema.names if name not in META_COLUMNS]),
-        )
+    check_columns(schema, query.columns)
     repeated = next((name for name in query.columns if query.columns.count(name) > 1), None)
     if repeated is not None:
         raise UsageError(f"The column {repeated!r} is named twice.", remedy="Name each column once.")
     return pa.schema([schema.field(name) for name in query.columns])
+
+
+def check_columns(schema: pa.Schema, names: Iterable[str]) -> None:
+    """Raises `UsageError` for the first of these that is no column of the table."""
+    for name in names:
+        if name not in schema.names:
+            raise UsageError(
+                f"The table has no column {name!r}.",
+                remedy=did_you_mean(name, schema.names)
+                or nearest(name, [each for each in schema.names if each not in META_COLUMNS]),
+            )
 
 
 def _slice_of(group: FileGroup, kind: QueryKind) -> FileSlice | None:

@@ -22,9 +22,8 @@ from lakeward.table.file_system_view import (
     sort_files,
 )
 from lakeward.table.listing_source import find_table_partitions
-from lakeward.table.live_logs import without_anchored
 from lakeward.table.quarantine import QuarantinedFile
-from lakeward.table.retired_logs import StandIns, without_stood_for
+from lakeward.table.retired_logs import StandIns, without_gone
 from lakeward.table.table_config import TableConfig
 from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
 from lakeward.table.timeline.timeline import Timeline
@@ -65,10 +64,6 @@ class DataFiles:
         damage = find_damage(
             files, (each for each in written if each.instant not in gone), timeline, native=self.native
         )
-        compactions = {
-            group: tuple(each for each in of_group if each.instant not in gone)
-            for group, of_group in self.log_compactions.items()
-        }
         return build_file_groups(
             files,
             timeline,
@@ -76,10 +71,11 @@ class DataFiles:
             archived=self.archived.completion_times,
             pending_compactions={group: at for group, at in content.pending_compactions.items() if at not in gone},
             replaced={group: at for group, at in content.replaced.items() if at not in gone},
-            damage=without_stood_for(
-                without_anchored(damage, files, compactions),
+            damage=without_gone(
+                damage,
                 files,
-                {group: [each for each in of if each.instant not in gone] for group, of in self.stand_ins.items()},
+                log_compactions=_without(self.log_compactions, gone),
+                stand_ins=_without(self.stand_ins, gone),
             ),
         )
 
@@ -130,6 +126,10 @@ def list_data_files(
     compactions = reader.log_compactions(_log_instants(files))
     stand_ins = reader.stand_ins()
     return DataFiles(timeline, config.layout, content, files, archived, compactions, native, stand_ins)
+
+
+def _without(log_compactions: StandIns, gone: Collection[str]) -> StandIns:
+    return {group: [each for each in of if each.instant not in gone] for group, of in log_compactions.items()}
 
 
 def _log_instants(files: Iterable[PartitionFiles]) -> set[str]:

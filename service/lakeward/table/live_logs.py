@@ -8,9 +8,8 @@ the newest source. So a slice has more files than *live* logs:
 Which logs an output stands for is in its plan, on the timeline. When that is archived the sources count as live
 again: then a slice seems to hold more logs than it does, and may get a LOG too early, never a wrong one.
 
-Sources may be gone: readers need one that is no output itself, and put the output into the place of the newest such
-one that is left. So the newest is the output's *anchor*, and the others are *retired*. Readers pass over an output
-that has none, and its rows are gone without a word (decision 0132).
+Sources may be gone (`table/retired_logs`): readers put the output into the place of the newest one that is left and is
+no output itself, its *anchor*. They pass over an output that has none (decision 0132).
 
     files     t2  t3  t4 (merged t1 t2)             live    t4 at the place of t2, then t3     anchor    t2
 
@@ -22,24 +21,18 @@ A log of changes (`.cdc`), which a compaction leaves beside its base file, is ne
 Touches: nothing.
 Keeps:   1. every log of the slice is live, or superseded (merged into an output, or an output of no effect), or of
             changes;
-         2. the live logs are in the order in which readers merge them;
-         3. a log that is gone is no damage where an output that stands for it is there with a newer source, which is no
-            output: the loss of an anchor is damage.
+         2. the live logs are in the order in which readers merge them.
 """
 
 from __future__ import annotations
 
-import posixpath
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from lakeward.format.file_name import AnyLogName, parse_any_log
 from lakeward.format.timeline.instant import comparable_time
-from lakeward.table.damaged_file import DamagedFile, DamageKind
 from lakeward.table.file_group import FileSlice, LogFile
-from lakeward.table.file_system_view import GroupId, PartitionFiles
 from lakeward.table.timeline.timeline_reader import LogCompaction
 
 _NOTHING_MERGED: Mapping[str, tuple[LogFile, ...]] = {}
@@ -128,58 +121,3 @@ def live_logs(
     # An output stands at the place of its newest source, which may lie before logs of older instants than its own.
     in_order = sorted(live, key=lambda log: (comparable_time(found.place(log)), log.name.sort_key))
     return replace(found, live=tuple(in_order))
-
-
-def without_anchored(
-    damage: Mapping[str, Sequence[DamagedFile]],
-    files: Iterable[PartitionFiles],
-    log_compactions: Mapping[GroupId, Sequence[LogCompaction]],
-) -> Mapping[str, Sequence[DamagedFile]]:
-    """The damage of these partitions without the logs that are gone and retired."""
-    if not log_compactions or not any(file.kind is DamageKind.MISSING for each in damage.values() for file in each):
-        return damage
-    there = {partition.partition_path: names_of(partition) for partition in files}
-
-    def is_passed_over(file: DamagedFile, partition_path: str) -> bool:
-        name = parse_any_log(posixpath.basename(file.path), native=True)
-        if file.kind is not DamageKind.MISSING or name is None:
-            return False
-        of_group = log_compactions.get((partition_path, name.file_id), ())
-        return is_retired(name, there.get(partition_path, {}), of_group)
-
-    left = {path: [file for file in damaged if not is_passed_over(file, path)] for path, damaged in damage.items()}
-    return {path: damaged for path, damaged in left.items() if damaged}
-
-
-def names_of(files: PartitionFiles) -> dict[str, AnyLogName]:
-    return {log.name.text: log.name for log in files.log_files}
-
-
-def is_retired(gone: AnyLogName, there: Mapping[str, AnyLogName], log_compactions: Sequence[LogCompaction]) -> bool:
-    """Whether readers read an output in the stead of a log that is gone, and find their way to it without that: in the
-    layout `default`.
-
-    Args:
-        there: the names of the logs in its partition.
-        log_compactions: of its file group.
-    """
-    by_instant = {compaction.instant: compaction for compaction in log_compactions}
-    of_gone = by_instant.get(gone.instant)
-    for compaction in log_compactions:
-        if compaction.ranks_last or gone.text not in compaction.log_files:
-            continue
-        left = [there[name] for name in compaction.log_files & there.keys()]
-        outputs = [name for name in there.values() if name.instant == compaction.instant]
-        if not outputs:  # gone as well
-            taken = (parse_any_log(name, native=True) for each in log_compactions for name in each.log_files)
-            outputs = [name for name in taken if name is not None and name.instant == compaction.instant]
-            if any(is_retired(output, there, log_compactions) for output in outputs):
-                return True
-            continue
-        # What a lost output alone stood for would be read beside the output that took it.
-        if of_gone is not None and of_gone.log_files & there.keys() - compaction.log_files:
-            continue
-        plain = (name for name in left if name.instant not in by_instant)
-        if any(of_gone is not None or name.sort_key > gone.sort_key for name in plain):
-            return True
-    return False

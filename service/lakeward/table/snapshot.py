@@ -47,10 +47,9 @@ from lakeward.table.file_system_view import (
 )
 from lakeward.table.found_link import FoundLink
 from lakeward.table.listing_source import ListingSource, find_table_partitions
-from lakeward.table.live_logs import without_anchored
 from lakeward.table.partition import Partition, UnlistedFolder
 from lakeward.table.quarantine import find_retired
-from lakeward.table.retired_logs import StandIns, without_retired, without_stood_for
+from lakeward.table.retired_logs import StandIns, without_gone, without_retired
 from lakeward.table.table_config import LoadedConfig, TableConfig, hoodie_folder, load_table_config
 from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
 from lakeward.table.timeline.timeline import BrokenInstant, Timeline, load_timeline
@@ -427,7 +426,7 @@ def assemble_snapshot(
         archived=archived.completion_times,
         pending_compactions=content.pending_compactions,
         replaced=content.replaced,
-        damage=without_stood_for(without_anchored(damage, files, log_compactions), files, stand_ins),
+        damage=without_gone(damage, files, log_compactions=log_compactions, stand_ins=stand_ins),
         accept_damaged_logs=accept_damaged_logs,
     )
     frozen = {(group.partition_path, group.file_id): group for group in (*view.frozen, *content.planned_twice.values())}

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 
 from lakeward.base.errors import Conflict
-from lakeward.engine.dispatch.dispatcher import Dispatcher, Failure, Progress, make_ready, raise_first
+from lakeward.engine.dispatch.dispatcher import Dispatcher, Progress, make_ready
 from lakeward.protocol.life_cycle import run_attempt
 from lakeward.protocol.metadata.snapshot import check_rows_can_be_written
 from lakeward.protocol.preconditions import check_space
@@ -27,11 +27,10 @@ from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.flow.flow import Flow
-from lakeward.write.flow.row_keys import Keying
+from lakeward.write.flow.rowless import RowlessFlow
 from lakeward.write.placement import slice_to_merge
 from lakeward.write.request import WriteOperation, WriteRequest
-from lakeward.write.tagging.tagging_kinds import Tagging
-from lakeward.write.target import Assignment, HandleKind, TargetResult, Workload, WriteContext, WriteTarget
+from lakeward.write.target import Assignment, HandleKind, TargetResult, WriteContext, WriteTarget
 from lakeward.write.whole_write import known_schema
 from lakeward.write.write_run import WriteRun
 from lakeward.write.write_start import begin_write
@@ -65,9 +64,8 @@ def sort_slices(
     make_ready(dispatcher, table)
     request = WriteRequest(WriteOperation.UPSERT, extra_metadata={SORTED_KEY: str(len(slices))})
     groups = [each.group_id for each in slices]
-    run = WriteRun(
-        table, begin_write(table, request), _Sorting(dispatcher, sort_target), schema, partial(_assign, groups)
-    )
+    flow = RowlessFlow(dispatcher, sort_target, lambda assignment: assignment.targets, description="sorting")
+    run = WriteRun(table, begin_write(table, request), flow, schema, partial(_assign, groups))
     run_attempt(table, run)
 
 
@@ -104,33 +102,3 @@ def _assign(
         target = WriteTarget(index, HandleKind.MERGE, *group, slice=of_slice, prev_commit=slice_.base_file.instant)
         targets.append(target)
     return Assignment(tuple(targets), {})
-
-
-class _Sorting:
-    """A flow to which no rows come."""
-
-    def __init__(self, dispatcher: Dispatcher, sort_target: SortTarget) -> None:
-        self._dispatcher = dispatcher
-        self._sort_target = sort_target
-
-    def tag(self, keying: Keying, tagging: Tagging, *, on_progress: Callable[[Progress], None]) -> Workload:
-        raise AssertionError("no rows come")
-
-    def write(
-        self, context: WriteContext, assignment: Assignment, *, on_progress: Callable[[Progress], None]
-    ) -> list[TargetResult]:
-        outcomes = self._dispatcher.run(
-            partial(self._sort_target, context),
-            assignment.targets,
-            description=f"sorting {context.instant}",
-            on_progress=on_progress,
-        )
-        failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
-        for failure in failures:
-            target = assignment.targets[failure.index]
-            failure.error.file_group = (target.partition_path, target.file_id)
-        raise_first([failure.error for failure in failures])
-        return [outcome.result for outcome in outcomes if not isinstance(outcome, Failure)]
-
-    def close(self) -> None:
-        """There is nothing to let go of."""

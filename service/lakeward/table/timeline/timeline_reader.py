@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from lakeward.base.errors import BrokenFile, NotFound
 from lakeward.base.paths import join
 from lakeward.format.avro.column_names import is_loadable
+from lakeward.format.file_name import parse_any_log
 from lakeward.format.timeline.commit_metadata import (
     LATEST_SCHEMA,
     CommitMetadata,
@@ -314,20 +315,21 @@ class TimelineReader:
         self, with_logs: Collection[str] | None, *, of_others: bool = False
     ) -> dict[GroupId, tuple[LogCompaction, ...]]:
         plans: list[tuple[Instant, CompactionPlan]] = []
-        taken = ""
+        taken: set[str] = set()
         for instant in reversed(self._timeline.instants):
             if instant.action not in ("logcompaction", "compaction") or instant.state is not State.REQUESTED:
                 continue
             if self._timeline.completion_time(instant.time) is None:
                 continue
-            if with_logs is not None and instant.time not in with_logs and f"_{instant.time}" not in taken:
+            if with_logs is not None and instant.time not in with_logs and instant.time not in taken:
                 continue
             # One that cannot be read is no trouble: it is carried out, and what it says would only spare us some work.
             if (plan := self._plan(instant, is_needed=False)) is None:
                 continue
             plans.append((instant, plan))
             logs = (operation.log_files for operation in plan.operations if not _is_full(instant.action, operation))
-            taken += " ".join(chain.from_iterable(logs))
+            parsed = (parse_any_log(name, native=True) for name in chain.from_iterable(logs))
+            taken.update(name.instant for name in parsed if name is not None)
         done: dict[GroupId, tuple[LogCompaction, ...]] = {}
         for instant, plan in reversed(plans):
             for operation in plan.operations:

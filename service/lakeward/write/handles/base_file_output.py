@@ -21,15 +21,17 @@ from lakeward.engine.task.operation_output import (
     open_operation_output,
     output_path,
 )
+from lakeward.engine.task.operation_spec import ChangeLog
 from lakeward.engine.task.verification import check_digest
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.bloom_lookup import TYPE_CODE
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.parquet.base_file import BaseFileWriter, open_base_file
+from lakeward.format.timeline.commit_metadata import WriteStat
 from lakeward.merge.digest import Digest
 from lakeward.merge.rules.merge_rules import FILE_NAME_FIELD
 from lakeward.storage.storage import Storage
-from lakeward.write.target import WriteContext
+from lakeward.write.target import WriteContext, WrittenFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,19 @@ class FinishedBaseFile:
     bloom_error_rate: float | None
     digest: str
     """Hexadecimal, over the rows without the file's name; without verification over those that brought hashes."""
+
+    def written(
+        self, stat: WriteStat, *, replaces_base_file: bool = False, change_log: ChangeLog | None = None
+    ) -> WrittenFile:
+        return WrittenFile(
+            self.name,
+            self.size_bytes,
+            stat,
+            self.column_stats,
+            replaces_base_file=replaces_base_file,
+            change_log=change_log,
+            bloom_error_rate=self.bloom_error_rate,
+        )
 
 
 class BaseFileOutput:

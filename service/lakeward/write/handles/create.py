@@ -137,11 +137,4 @@ class _File:
             deletes=0 if self._captures_changes else deletes,
             seconds=time.monotonic() - self._started,
         )
-        return WrittenFile(
-            found.name,
-            found.size_bytes,
-            stat,
-            found.column_stats,
-            replaces_base_file=False,
-            bloom_error_rate=found.bloom_error_rate,
-        )
+        return found.written(stat)

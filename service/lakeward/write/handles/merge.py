@@ -284,16 +284,7 @@ class _Merging:
             seconds=time.monotonic() - self._started,
             change_log=change_log,
         )
-        file = WrittenFile(
-            name,
-            found.size_bytes,
-            stat,
-            found.column_stats,
-            replaces_base_file=True,
-            change_log=change_log,
-            bloom_error_rate=found.bloom_error_rate,
-        )
-        return self._result(file, keys)
+        return self._result(found.written(stat, replaces_base_file=True, change_log=change_log), keys)
 
     @property
     def _spec(self) -> OperationSpec:

@@ -143,7 +143,7 @@ def plan_packing(
 
 
 def _left_alone(snapshot: TableSnapshot, slice_: FileSlice, options: PackOptions) -> tuple[PackReason, str] | None:
-    """None for a file group that may be packed, as far as it alone says."""
+    """None for a file group that nothing of its own keeps from being packed."""
     pending = (
         (snapshot.pending_compactions, "compaction"),
         (snapshot.pending_log_compactions, "log compaction"),

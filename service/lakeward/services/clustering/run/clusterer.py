@@ -25,12 +25,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from uuid import uuid4
 
 from lakeward.base.errors import Conflict, Refused, TryLater
 from lakeward.base.paths import join
-from lakeward.engine.dispatch.dispatcher import Dispatcher, Failure, Progress, make_ready, raise_first
+from lakeward.engine.dispatch.dispatcher import Dispatcher, Progress, make_ready
 from lakeward.format.timeline.instant import Instant
 from lakeward.protocol.life_cycle import run_attempt
 from lakeward.protocol.metadata.snapshot import check_rows_can_be_written
@@ -44,10 +43,9 @@ from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import OTHER_BUCKETS, hoodie_folder
 from lakeward.table.timeline.timeline import WRITE_ACTIONS
 from lakeward.write.flow.flow import Flow
-from lakeward.write.flow.row_keys import Keying
+from lakeward.write.flow.rowless import RowlessFlow
 from lakeward.write.request import FileSizes, WriteOperation, WriteRequest
-from lakeward.write.tagging.tagging_kinds import Tagging
-from lakeward.write.target import Assignment, HandleKind, TargetResult, Workload, WriteContext, WriteTarget
+from lakeward.write.target import Assignment, HandleKind, TargetResult, WriteContext, WriteTarget
 from lakeward.write.whole_write import known_schema
 from lakeward.write.write_run import WriteRun
 from lakeward.write.write_start import begin_write, end_dead_writes
@@ -124,10 +122,11 @@ def cluster(
         sizes=FileSizes(max_file=options.target_bytes),
         extra_metadata={PACKED_KEY: counts},
     )
-    packing = _Packing(plan.packed, dispatcher, write_packed_file)
+    packing = _Packing(plan.packed)
+    flow = RowlessFlow(dispatcher, write_packed_file, lambda _: packing.specs, description="clustering")
     begun = begin_write(table, request)
     yielding.own = begun.instant
-    run = WriteRun(table, begun, packing, schema, packing.assign, yielding=yielding)
+    run = WriteRun(table, begun, flow, schema, packing.assign, yielding=yielding)
     completion_time = run_attempt(table, run)
     return ClusteringReport(plan, begun.instant, completion_time, tuple(run.results))
 
@@ -166,15 +165,12 @@ def _refused(table: ServicedTable, why: str) -> Refused:
 
 
 class _Packing:
-    """Assigns planned groups to new ones, and is the flow to which no rows come."""
+    """Assigns planned groups to new ones."""
 
-    def __init__(
-        self, planned: Collection[PackedGroup], dispatcher: Dispatcher, write_packed_file: WritePackedFile
-    ) -> None:
+    def __init__(self, planned: Collection[PackedGroup]) -> None:
         self._planned = planned
-        self._dispatcher = dispatcher
-        self._write_packed_file = write_packed_file
-        self._specs: list[PackSpec] = []
+        self.specs: list[PackSpec] = []
+        """What becomes each new group, once they are assigned."""
 
     def assign(
         self,
@@ -211,27 +207,9 @@ class _Packing:
                 )
                 for slice_ in group.slices
             )
-            self._specs.append(PackSpec(target, slices))
+            self.specs.append(PackSpec(target, slices))
             replaced[path] = (*replaced.get(path, ()), *(slice_.file_id for slice_ in group.slices))
-        return Assignment(tuple(spec.target for spec in self._specs), {}, replaced, taken)
-
-    def tag(self, keying: Keying, tagging: Tagging, *, on_progress: Callable[[Progress], None]) -> Workload:
-        raise AssertionError("no rows come")
-
-    def write(
-        self, context: WriteContext, assignment: Assignment, *, on_progress: Callable[[Progress], None]
-    ) -> list[TargetResult]:
-        outcomes = self._dispatcher.run(
-            partial(self._write_packed_file, context),
-            self._specs,
-            description=f"clustering {context.instant}",
-            on_progress=on_progress,
-        )
-        raise_first([outcome.error for outcome in outcomes if isinstance(outcome, Failure)])
-        return [outcome.result for outcome in outcomes if not isinstance(outcome, Failure)]
-
-    def close(self) -> None:
-        """There is nothing to let go of."""
+        return Assignment(tuple(spec.target for spec in self.specs), {}, replaced, taken)
 
 
 class _PauseOfWriters:

@@ -47,7 +47,7 @@ from lakeward.storage.storage_of_url import open_storage
 from lakeward.write.handles.base_file_output import BaseFileOutput
 from lakeward.write.handles.key_changes import open_key_changes
 from lakeward.write.handles.stats import created_stat
-from lakeward.write.target import TargetResult, WriteContext, WriteTarget, WrittenFile
+from lakeward.write.target import TargetResult, WriteContext, WriteTarget
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,16 +127,8 @@ def _write(
         deletes=0,
         seconds=time.monotonic() - started,
     )
-    file = WrittenFile(
-        found.name,
-        found.size_bytes,
-        stat,
-        found.column_stats,
-        replaces_base_file=False,
-        bloom_error_rate=found.bloom_error_rate,
-    )
     path = keys.path if keys is not None else None
-    return TargetResult(target.index, target.partition_path, (file,), path)
+    return TargetResult(target.index, target.partition_path, (found.written(stat),), path)
 
 
 def _rows(
