@@ -187,6 +187,27 @@ def test_a_plan_that_comes_before_the_clean_is_completed_holds_them(
     assert set(table.slice.log_names) == set(table.logs)
 
 
+def test_a_log_whose_output_is_lost_before_the_clean_is_completed_stays(
+    table: RetiringTable, monkeypatch: pytest.MonkeyPatch
+):
+    """Nothing else has its rows then. Keeps 1 of services/clean/run/retirement_run, Keeps 4 of
+    services/clean/plan/validity."""
+    ((compaction,),) = scan(table.base).stand_ins.values()
+    before = retirement_run.RetirementRun.prepare
+
+    def prepare(run: retirement_run.RetirementRun) -> None:
+        before(run)
+        for output in (table.base / "p").glob(f"*_{compaction.instant}_*"):
+            output.unlink()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(retirement_run.RetirementRun, "prepare", prepare)
+        with pytest.raises(TryLater, match="no output of a log compaction stands for it"):
+            table.clean()
+    assert completed_cleans(table.base) == {}
+    assert compaction.log_files <= set(table.logs)
+
+
 def test_a_plan_that_names_a_log_which_retired_keeps_it_there(table: RetiringTable):
     """Its planner listed the storage: the log is not deleted before the plan is carried out, however long that takes,
     and then it is."""
