@@ -11,8 +11,11 @@ Keeps:   1. instants are named in UTC, or in another `zone`, whatever the machin
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from pyspark import SparkContext
@@ -55,8 +58,6 @@ def start_spark(
     unless `at_full_speed`. What else is cheaper for tiny tables is so unless `at_full_speed`, too: a bundle that is on
     the class path before Spark's own jars is not searched for in each of them, nor by each Python worker.
     """
-    bundle = f"org.apache.hudi:hudi-spark3.5-bundle_2.12:{version}"
-    fetched = _fetched(version)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -79,12 +80,6 @@ def start_spark(
             "spark.sql.codegen.cache.maxEntries": "2000",
             "spark.python.daemon.module": WORKERS_MODULE,
         }
-    if not fetched.exists():
-        settings["spark.jars.packages"] = bundle
-    elif at_full_speed:
-        settings["spark.jars"] = str(fetched)
-    else:
-        settings["spark.driver.extraClassPath"] = f"{HADOOP_DEFAULTS}{os.pathsep}{fetched}"
     log4j = Path(__file__).with_name("log4j2.properties")
     builder = SparkSession.builder.master("local[2]").appName("hudi")
     for key, value in {
@@ -104,11 +99,14 @@ def start_spark(
         "spark.ui.showConsoleProgress": "false",
     }.items():
         builder = builder.config(key, value)
-    try:
-        session = builder.getOrCreate()
-    except PySparkRuntimeError as error:
-        # The launcher's own words (an unresolved dependency, most often) are on standard error already.
-        raise HudiMissing(f"Spark did not start with {bundle}: {error}") from error
+    with _bundle(version, at_full_speed=at_full_speed) as bundle:
+        for key, value in bundle.items():
+            builder = builder.config(key, value)
+        try:
+            session = builder.getOrCreate()
+        except PySparkRuntimeError as error:
+            # The launcher's own words (an unresolved dependency, most often) are on standard error already.
+            raise HudiMissing(f"Spark did not start with Hudi {version}: {error}") from error
     if not at_full_speed:
         _leave_permissions_alone(session)
     return session
@@ -134,7 +132,22 @@ def _end_jvm_that_was_left() -> None:
     SparkContext._gateway = SparkContext._jvm = None
 
 
-def _fetched(version: str) -> Path:
-    """The file in which Ivy, by which Spark fetches packages, keeps the bundle; it is there whole or not at all."""
+@contextmanager
+def _bundle(version: str, *, at_full_speed: bool) -> Iterator[dict[str, str]]:
+    """The settings by which Spark starts with the bundle. Where it must be fetched first, no other process fetches
+    meanwhile: Ivy ends the second of two that fill its folder at once."""
     name = "hudi-spark3.5-bundle_2.12"
-    return Path.home() / ".ivy2" / "cache" / "org.apache.hudi" / name / "jars" / f"{name}-{version}.jar"
+    ivy = Path.home() / ".ivy2"
+    # Ivy puts the file there whole or not at all.
+    fetched = ivy / "cache" / "org.apache.hudi" / name / "jars" / f"{name}-{version}.jar"
+    with ExitStack() as stack:
+        if not fetched.exists():
+            ivy.mkdir(exist_ok=True)
+            lock = stack.enter_context((ivy / "fetching.lock").open("w"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if not fetched.exists():
+            yield {"spark.jars.packages": f"org.apache.hudi:{name}:{version}"}
+        elif at_full_speed:
+            yield {"spark.jars": str(fetched)}
+        else:
+            yield {"spark.driver.extraClassPath": f"{HADOOP_DEFAULTS}{os.pathsep}{fetched}"}
