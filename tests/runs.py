@@ -5,8 +5,8 @@ follows from the hash of the commit: ten commits in a row leave a case out with 
 LAKEWARD_OFFSET=2 takes the same again. LAKEWARD_NIGHTLY=1 runs every case and 300 examples (`make nightly`),
 LAKEWARD_RUNS_MAX=2 at most so many, of the cases of each test, too, and 8 examples (`make check`).
 
-A heavy test that is marked `turns` runs in one commit of two where LAKEWARD_TURNS=1, which `make test` sets; both
-halves take about as long, by the seconds of the marks (`turns(30)`; 10 where none are given).
+A heavy test that is marked `turns` runs in one commit of three where LAKEWARD_TURNS=1, which `make test` sets; the
+thirds take about as long, by the seconds of the marks (`turns(30)`; 10 where none are given).
 
 Where a series has no end, as seeds have none, LAKEWARD_RUNS=10000 asks for more than CI has time for.
 """
@@ -27,19 +27,20 @@ TAKE_TURNS = os.environ.get("LAKEWARD_TURNS") == "1"
 NIGHTLY = os.environ.get("LAKEWARD_NIGHTLY") == "1"
 EXAMPLES = 300 if NIGHTLY else 40 if MOST is None else 8
 STEP = 4
+TURNS = 3
 
 
 def _offset() -> int:
     """From the environment, or from the commit: where no Git is, the first."""
     if given := os.environ.get("LAKEWARD_OFFSET"):
-        return int(given) % STEP
+        return int(given) % (STEP * TURNS)
     try:
         head = subprocess.run(
             ["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=True
         )
     except (OSError, subprocess.CalledProcessError):
         return 0
-    return int(head.stdout, 16) % STEP
+    return int(head.stdout, 16) % (STEP * TURNS)
 
 
 OFFSET = _offset()
@@ -68,23 +69,23 @@ def spread(cases: Iterable[T], *, least: int = STEP) -> list[T]:
     found = list(cases)
     if ASKED is None and MOST is None:
         step = 1 if NIGHTLY else max(1, min(STEP, len(found) // least))
-        return found[OFFSET % step :: step]
+        return found[OFFSET % STEP % step :: step]
     asked = min(runs(len(found)), len(found))
     return [found[number * (len(found) - 1) // max(asked - 1, 1)] for number in range(asked)]
 
 
 def in_turn(tests: Mapping[str, float]) -> set[str]:
-    """The heavy tests that run in this commit: one half of them, which takes about as long as the other one.
+    """The heavy tests that run in this commit: one third of them, each of which takes about as long.
 
     Args:
         tests: the seconds that each takes.
     """
     if not TAKE_TURNS or NIGHTLY:
         return set(tests)
-    halves: tuple[list[str], list[str]] = ([], [])
-    taken = [0.0, 0.0]
+    thirds: list[list[str]] = [[] for _ in range(TURNS)]
+    taken = [0.0] * TURNS
     for name in sorted(tests, key=lambda name: (-tests[name], name)):
-        lighter = int(taken[1] < taken[0])
-        halves[lighter].append(name)
-        taken[lighter] += tests[name]
-    return set(halves[OFFSET % 2])
+        lightest = taken.index(min(taken))
+        thirds[lightest].append(name)
+        taken[lightest] += tests[name]
+    return set(thirds[OFFSET % TURNS])

@@ -57,6 +57,12 @@ class Beside(Bench):
     def __init__(self, base: Path) -> None:
         super().__init__(base)
         self.clock: Story = Story()
+        self._began = self.clock.monotonic()
+
+    @property
+    def passed(self) -> float:
+        """Seconds, those that passed for real among them: on a busy machine less is left to sleep."""
+        return self.clock.monotonic() - self._began
 
     def write(self, **how: object) -> HudiWrite:
         return HudiWrite(self.base, self.clock, **how)  # type: ignore[arg-type]
@@ -152,7 +158,7 @@ def test_a_long_write_is_not_waited_for_for_ever(beside: Beside) -> None:
     (plan,) = beside.compact(seconds=20.0).plans
 
     assert plan.completion_time is None and write.instant in plan.dropped[0].why
-    assert 20.0 <= beside.clock.slept < 30.0
+    assert beside.passed >= 20.0 and beside.clock.slept < 30.0
     assert beside.pending() == []
 
 
@@ -163,7 +169,7 @@ def test_a_long_write_counts_from_when_it_holds_up(beside: Beside) -> None:
     beside.clock.after(15.0, late.complete)
     (plan,) = beside.compact(seconds=20.0).plans
 
-    assert plan.completion_time is not None and beside.clock.slept >= 15.0
+    assert plan.completion_time is not None and beside.passed >= 15.0
 
 
 def test_the_wait_is_stopped_and_shown(beside: Beside) -> None:
@@ -199,7 +205,7 @@ def test_a_full_waits_for_a_write_that_began_as_it_was_planned(beside: Beside) -
     beside.clock.after(40.0, write.complete)
     (plan,) = beside.compact(FULL).plans
 
-    assert plan.completion_time is not None and beside.clock.slept >= 40.0
+    assert plan.completion_time is not None and beside.passed >= 40.0
 
 
 def test_a_plan_of_full_stays(beside: Beside) -> None:
@@ -228,7 +234,7 @@ def test_prefer_writer_waits_for_a_gap(beside: Beside) -> None:
         patched.setattr(Attempt, "list_markers", listing)
         (plan,) = beside.compact(configured=WritersConflict.PREFER_WRITER).plans
     assert plan.completion_time is not None and listed == [True]
-    assert beside.clock.slept >= 10.0
+    assert beside.passed >= 10.0
 
 
 def test_the_lock_is_not_taken_right_after_a_commit(beside: Beside) -> None:
@@ -237,7 +243,7 @@ def test_the_lock_is_not_taken_right_after_a_commit(beside: Beside) -> None:
     beside.compact()
 
     assert "a writer is about to take the table lock" in beside.watcher.waits
-    assert CALM_SECONDS_MAX <= beside.clock.slept < EXPECTED_SECONDS + 1.0, (
+    assert beside.passed >= CALM_SECONDS_MAX and beside.clock.slept < EXPECTED_SECONDS + 1.0, (
         "writes of the table came one upon the other"
     )
 
@@ -255,7 +261,7 @@ def test_a_lock_that_a_writer_gave_back_is_left_to_its_next_write(beside: Beside
     options = FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=60.0)
     beside.compactor(writers_stopped=False, lock=options).recover()
 
-    assert 2.0 + SETTLED_SECONDS <= beside.clock.slept < CALM_SECONDS_MAX + 1.0
+    assert beside.passed >= 2.0 + SETTLED_SECONDS and beside.clock.slept < CALM_SECONDS_MAX + 1.0
 
 
 def test_a_lock_that_was_held_when_the_wait_was_over_is_left_to_the_next_write_too(beside: Beside) -> None:
@@ -271,7 +277,7 @@ def test_a_lock_that_was_held_when_the_wait_was_over_is_left_to_the_next_write_t
     options = FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=60.0)
     beside.compactor(writers_stopped=False, lock=options).recover()
 
-    assert 2 * CALM_SECONDS_MAX + 1.9 <= beside.clock.slept < 2 * CALM_SECONDS_MAX + 4.0
+    assert beside.passed >= 2 * CALM_SECONDS_MAX + 1.9 and beside.clock.slept < 2 * CALM_SECONDS_MAX + 4.0
 
 
 def test_pauses_of_writers_are_known(beside: Beside) -> None:
@@ -289,7 +295,7 @@ def test_the_wait_for_a_calm_moment_is_short(beside: Beside) -> None:
     beside.write(ago=1.0)
     beside.compactor(writers_stopped=False).recover()
 
-    assert CALM_SECONDS_MAX <= beside.clock.slept < CALM_SECONDS_MAX + 1.0
+    assert beside.passed >= CALM_SECONDS_MAX and beside.clock.slept < CALM_SECONDS_MAX + 1.0
 
 
 def test_what_we_commit_is_no_writers_commit(beside: Beside) -> None:
@@ -330,7 +336,7 @@ def test_with_writers_of_1_0_a_full_is_planned_in_a_gap(tmp_path: Path) -> None:
     planned = {operation.partition_path for plan in report.plans for operation in plan.operations}
     left = {each.partition_path for each in report.outcome.decisions if each.reason is Reason.WRITE_AT_WORK}
     assert (planned, left) == ({"p1"}, {"p0"})
-    assert beside.clock.slept >= 10.0 + UNSEEN_SECONDS
+    assert beside.passed >= 10.0 + UNSEEN_SECONDS
 
     assert beside.compact(FULL, configured=WritersConflict.DEFAULT).plans, "the operator knows that there are none"
     assert write.heartbeat.exists()
