@@ -115,6 +115,15 @@ def test_hudi_reads_the_same_rows_and_writes_on(
         write(spark, table, rows, {"k40": (4, "p0", "cleaned")}, "upsert", **CLEANING)
     check(table, rows)
     assert lakeward("cluster", str(table.path), "--dry-run")[1]["input_groups"] == 0
+    for mode in ("sort", "curve", "hybrid"):
+        before = table.snapshot()
+        arguments = ("--by", "v,ts", "--mode", mode, "--target-size", "200KiB", "--again", "--writers", "stopped")
+        exit_code, laid_out = lakeward("cluster", str(table.path), *arguments)
+        assert exit_code == 0 and laid_out["output_groups"] >= 4, laid_out
+        assert table.snapshot() == before
+        check(table, rows)
+        write(spark, table, rows, {"k41": (5, "p1", mode), f"k9{mode}": (1, "p0", mode)}, "upsert")
+        check(table, rows)
     replaced = {each["file_id"] for each in report["file_groups"]}
     assert not [name for name in table.data_files() if any(file_id in name for file_id in replaced)]
 

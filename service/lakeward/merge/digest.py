@@ -14,7 +14,7 @@ Keeps:   1. equal rows have equal digests, in whatever order and batches they co
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -93,6 +93,14 @@ class Digest:
         with np.errstate(over="ignore"):  # unsigned arithmetic wraps by intent; only uncompiled kernels warn
             self._first = (self._first + int(_sum(rows.first))) % 2**64
             self._second = (self._second + int(_sum(rows.second))) % 2**64
+
+
+def sum_of_digests(hexdigests: Iterable[str]) -> str:
+    """The digest of the rows of all of them."""
+    first, second = 0, 0
+    for each in hexdigests:
+        first, second = (first + int(each[:16], 16)) % 2**64, (second + int(each[16:], 16)) % 2**64
+    return f"{first:016x}{second:016x}"
 
 
 def _hashes(batch: pa.RecordBatch, *, without: Collection[str] = _FILE_NAME) -> RowHashes:

@@ -198,6 +198,7 @@ class WriteRun:
         open_index: OpenIndex | None = None,
         shadow: OpenIndex | None = None,
         yielding: GivesWay | None = None,
+        said_of_files: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         """
         Args:
@@ -206,9 +207,11 @@ class WriteRun:
             open_index: the index of Lakeward that learns of the write.
             shadow: another one that learns of it, if it can: where it cannot it is behind, and the write goes on.
             yielding: of a service; a write fails where it meets another one, and waits for none.
+            said_of_files: entries of the commit beside those of the request, asked for when the files are written.
         """
         self._table = table
         self._yielding = yielding
+        self._said_of_files = said_of_files
         self._begun = begun
         self._flow = flow
         self._schema = schema
@@ -288,7 +291,8 @@ class WriteRun:
         self._check_slices(snapshot)
         if self._yielding is not None and not self._yielding.is_clear():
             return Unpublished.HELD_BACK
-        self.attempt.stage(completed_write(begun.request, done.results, self._schema, done.assignment.replaced))
+        request = replace(begun.request, extra_metadata={**begun.request.extra_metadata, **self._said_of_files()})
+        self.attempt.stage(completed_write(request, done.results, self._schema, done.assignment.replaced))
         participants = done.metadata_part.participants(snapshot, self._file_changes, fence=fence)
         if self._yielding is not None and not self._yielding.is_clear():
             # t0 W takes its time and gives the lock back; t1 we take it, and see no write; t2 W's `.requested` comes.

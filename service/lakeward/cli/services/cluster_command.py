@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_count, format_size, parse_duration, parse_memory, parse_size
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.engine import EngineArguments
@@ -21,10 +22,11 @@ from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.options.values import parse_option
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import compaction_options, serviced_table
+from lakeward.services.clustering.plan.layout import COLUMNS_MAX, PACKED, ClusterMode, Layout
 from lakeward.services.clustering.plan.pack_plan import GROUPS_MIN, TARGET_BYTES, PackOptions, PackPlan
 from lakeward.services.clustering.run.clusterer import ClusteringReport, preview_clustering
 from lakeward.services.clustering.run.clusterer import cluster as run_clustering
-from lakeward.services.clustering.run.packed_file import write_packed_file_at
+from lakeward.services.clustering.run.tasks import run_task_at
 
 
 def cluster(
@@ -46,6 +48,28 @@ def cluster(
             "target.",
         ),
     ] = GROUPS_MIN,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMNS",
+            help="Bring rows together by these columns, comma-separated, four at most: a filter on them reads fewer "
+            "files. Without it small file groups are packed.",
+        ),
+    ] = None,
+    mode: Annotated[
+        ClusterMode | None,
+        typer.Option(
+            help="pack: small file groups become larger ones. sort: rows are sorted by --by, the first column counting "
+            "most. curve: rows are sorted along a curve (z-order), on which all columns count alike. hybrid: rows go "
+            "to file groups by the columns, and each file stays in the order of keys. Default: with --by hybrid on "
+            "tables of the layout lsm_tree, else sort for one column and curve for several.",
+            show_default=False,
+        ),
+    ] = None,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="With --by: also what an earlier run brought together, by whichever columns."),
+    ] = False,
     max_bytes: Annotated[
         str | None, typer.Option(metavar="SIZE", help="The most that one run packs; default: no cap.")
     ] = None,
@@ -63,12 +87,16 @@ def cluster(
     engine: EngineArguments,
     dry_run: DryRunOption = False,
 ) -> Result:
-    """Pack small file groups into larger ones, in each partition. Rows stay as they are, in the order of their keys.
+    """Pack small file groups into larger ones, or bring rows together by columns, in each partition. Rows stay as they
+    are.
 
-    File groups with 75 % of the target or more are left alone, and so are buckets and those that something pending
-    names. Rows of logs are merged. The file groups that went are deleted by a later clean. Nothing is published while a
-    write is at work in one of the partitions: it is done in a pause of the writers, or not.
+    Without --by, file groups with 75 % of the target or more are left alone. With it, those are left alone that an
+    earlier run brought together, until they have grown by 30 %: each run takes what came since. Buckets, and file
+    groups that something pending names, are never taken. Rows of logs are merged. The file groups that went are deleted
+    by a later clean. Nothing is published while a write is at work in one of the partitions: it is done in a pause of
+    the writers, or not.
     """
+    layout = _layout(by, mode)
     locks = given.over(opened, dry_run=dry_run)
     options = compaction_options(opened, locks)
     yielding = options.yielding
@@ -82,6 +110,8 @@ def cluster(
         target_bytes=parse_option(parse_size, "--target-size", target_size, TARGET_BYTES),
         groups_min=min_groups,
         bytes_max=None if max_bytes is None else parse_option(parse_size, "--max-bytes", max_bytes, 0),
+        layout=layout,
+        again=again,
     )
     partitions = None if partition is None else frozenset(path.strip("/") for path in partition)
     with (
@@ -96,7 +126,7 @@ def cluster(
                 serviced,
                 packing,
                 engines.choose,
-                partial(write_packed_file_at, serviced.base_path),
+                partial(run_task_at, serviced.base_path),
                 partitions=partitions,
             )
     plan = report.plan
@@ -107,6 +137,26 @@ def cluster(
     )
 
 
+def _layout(by: str | None, mode: ClusterMode | None) -> Layout:
+    """Raises `UsageError`."""
+    if by is None and mode in (None, ClusterMode.PACK):
+        return PACKED
+    columns = tuple(dict.fromkeys(name.strip() for name in (by or "").split(",") if name.strip()))
+    if mode is ClusterMode.PACK:
+        raise UsageError(
+            "--mode pack does not go with --by.",
+            why="pack asks for the sizes of file groups alone.",
+            remedy="Leave one of them out.",
+        )
+    if not 1 <= len(columns) <= COLUMNS_MAX:
+        raise UsageError(
+            f"--by names {format_count(len(columns), 'column')}, where one to {COLUMNS_MAX} are needed.",
+            why="sort, curve and hybrid bring rows together by columns; with many columns each brings few together.",
+            remedy="Name the columns that queries filter by, as in --by city,day.",
+        )
+    return Layout(mode, columns)
+
+
 def _as_json(report: ClusteringReport, *, dry_run: bool) -> dict[str, Any]:
     plan = report.plan
     return {
@@ -115,7 +165,7 @@ def _as_json(report: ClusteringReport, *, dry_run: bool) -> dict[str, Any]:
         "completion_time": report.completion_time,
         "input_groups": plan.input_groups,
         "input_bytes": plan.input_bytes,
-        "output_groups": len(plan.packed) if report.instant is None else report.output_groups,
+        "output_groups": plan.outputs if report.instant is None else report.output_groups,
         "output_bytes": None if report.instant is None else report.output_bytes,
         "rows": None if report.instant is None else report.rows,
         "file_groups": [
@@ -134,10 +184,10 @@ def _as_json(report: ClusteringReport, *, dry_run: bool) -> dict[str, Any]:
 def _summary(report: ClusteringReport, *, dry_run: bool) -> Iterator[str]:
     plan = report.plan
     if not plan.packed:
-        yield "Nothing to pack."
+        yield "Nothing to do."
     elif dry_run:
         groups = format_count(plan.input_groups, "file group")
-        yield f"Would pack {groups} into {len(plan.packed)}, {format_size(plan.input_bytes)}."
+        yield f"Would pack {groups} into {plan.outputs}, {format_size(plan.input_bytes)}."
     else:
         groups = format_count(plan.input_groups, "file group")
         sizes = f"{format_size(plan.input_bytes)} into {format_size(report.output_bytes)}"

@@ -13,7 +13,7 @@ from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.protocol.owner import Processes
 from lakeward.services.clustering.plan.pack_plan import PackOptions
 from lakeward.services.clustering.run.clusterer import ClusteringReport, cluster
-from lakeward.services.clustering.run.packed_file import write_packed_file
+from lakeward.services.clustering.run.tasks import run_task
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from tests.processes import ScriptedProcesses
@@ -36,6 +36,6 @@ def pack(
         replace(table, clock=clock or table.clock),
         packing or PackOptions(),
         lambda _: InProcessDispatcher(),
-        partial(write_packed_file, at),
+        partial(run_task, at),
         partitions=partitions,
     )

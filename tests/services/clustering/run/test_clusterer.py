@@ -21,9 +21,9 @@ from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOp
 from lakeward.protocol.writers_conflict import YieldOptions
 from lakeward.services.clean.run.undo import undo_clean
 from lakeward.services.clustering.plan.pack_plan import PackOptions
-from lakeward.services.clustering.run import packed_file
+from lakeward.services.clustering.run import group_file
 from lakeward.services.clustering.run.clusterer import cluster
-from lakeward.services.clustering.run.packed_file import write_packed_file
+from lakeward.services.clustering.run.tasks import run_task
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ, NewIndex, NewIndexes
 from lakeward.table.quarantine import load_quarantine
@@ -108,7 +108,7 @@ def test_nothing_to_pack_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_groups_without_a_row_leave_none(tmp_path: Path) -> None:
-    """Keeps 4 of services/clustering/run/packed_file."""
+    """Keeps 4 of services/clustering/run/group_file."""
     base = new_table(tmp_path / "t")
     for key in ("a", "b"):
         write(base, [(key, 1, "p", "x")], "insert", **APART)
@@ -119,7 +119,7 @@ def test_groups_without_a_row_leave_none(tmp_path: Path) -> None:
 
 
 def test_rows_of_one_key_stay_apart(tmp_path: Path) -> None:
-    """Keeps 2 of services/clustering/run/packed_file: inserts may have put one key into two file groups; its rows are
+    """Keeps 2 of services/clustering/run/group_file: inserts may have put one key into two file groups; its rows are
     those of before, and no footer says that keys ascend."""
     base = new_table(tmp_path / "t", table_type=COPY_ON_WRITE)
     for value in ("first", "second"):
@@ -132,7 +132,8 @@ def test_rows_of_one_key_stay_apart(tmp_path: Path) -> None:
 
 
 def test_more_rows_than_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps 3 of services/clustering/run/packed_file: rows that do not fit are sorted in files."""
+    """Keeps 3 of services/clustering/run/group_file and Keeps 2 of services/clustering/run/packed_file: what
+    does not fit is sorted in files."""
     base, runs = made(tmp_path / "t", writes=6), []
     windows = RunWindows.__init__
 
@@ -150,11 +151,12 @@ def test_more_rows_than_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_lost_row_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps 1 of services/clustering/run/packed_file: nothing is published, and nothing left."""
+    """Keeps 1 of services/clustering/run/packed_file, Keeps 1 of services/clustering/run/group_file and
+    Keeps 1 and 2 of services/clustering/run/slice_rows: nothing is published, and nothing left."""
     base = made(tmp_path / "t")
     before, rows_of = read_rows(base), RunWindows.rows
     lossy = type("Lossy", (RunWindows,), {"rows": lambda self, order: rows_of(self, order).slice(1)})
-    monkeypatch.setattr(packed_file, "RunWindows", lossy)
+    monkeypatch.setattr(group_file, "RunWindows", lossy)
     with pytest.raises(VerificationFailed):
         pack(base, packing=FEW)
     monkeypatch.undo()
@@ -187,7 +189,7 @@ def test_a_slice_that_another_write_changed(tmp_path: Path, table_type: str) -> 
     table = serviced_table(str(base), storage, ScriptedProcesses(), **SHARED)
     act = meanwhile(lambda: write(base, [("p21", 9, "p", "meanwhile")], clock=table.clock, **APART))
     with pytest.raises(Conflict, match="met another writer"):
-        cluster(table, FEW, act, lambda *of: write_packed_file(storage, *of))
+        cluster(table, FEW, act, lambda *of: run_task(storage, *of))
     after = read_rows(base)
     assert values(after)["p21"] == "meanwhile"
     check_untouched(base, after)
@@ -201,7 +203,7 @@ def test_a_slice_that_was_compacted_meanwhile(tmp_path: Path) -> None:
     bench.clock = table.clock
     act = meanwhile(lambda: bench.compactor(writers_stopped=False).compact())
     with pytest.raises(Conflict, match="newest file slice is another one"):
-        cluster(table, FEW, act, lambda *of: write_packed_file(storage, *of))
+        cluster(table, FEW, act, lambda *of: run_task(storage, *of))
     assert read_rows(base) == before
     assert scan(base).timeline.pending == ()
 
@@ -212,7 +214,7 @@ def test_a_write_of_new_groups_meanwhile(tmp_path: Path) -> None:
     before = values(read_rows(base))
     table = serviced_table(str(base), storage, ScriptedProcesses(), **SHARED)
     act = meanwhile(lambda: write(base, [("p99", 9, "p", "meanwhile")], "insert", clock=table.clock, **APART))
-    cluster(table, FEW, act, lambda *of: write_packed_file(storage, *of))
+    cluster(table, FEW, act, lambda *of: run_task(storage, *of))
     assert values(read_rows(base)) == before | {"p99": "meanwhile"}
     assert len(scan(base).latest_slices) == 3
 
@@ -257,9 +259,7 @@ def test_a_write_that_begins_meanwhile_holds_back(tmp_path: Path) -> None:
     before = read_rows(base)
     table = serviced_table(str(base), storage, ScriptedProcesses(), **SHARED, yielding=YieldOptions(seconds=0.0))
     with pytest.raises(TryLater, match="at work"):
-        cluster(
-            table, FEW, meanwhile(lambda: pending_write(base, table.clock)), lambda *of: write_packed_file(storage, *of)
-        )
+        cluster(table, FEW, meanwhile(lambda: pending_write(base, table.clock)), lambda *of: run_task(storage, *of))
     assert read_rows(base) == before and len(scan(base).latest_slices) == 6
     assert [each.action for each in scan(base).timeline.pending] == ["deltacommit"]
 
@@ -302,15 +302,6 @@ def test_tables_on_which_it_would_harm(tmp_path: Path, properties: dict[str, str
     with pytest.raises(Refused, match=why):
         pack(base, packing=FEW)
     assert everything(base) == files
-
-
-def test_a_table_of_version_10(tmp_path: Path) -> None:
-    """Keeps 4 of services/clustering/run/clusterer: no released Hudi reads it."""
-    base = new_table(tmp_path / "t", version=10)
-    for key in ("a", "b"):
-        write(base, [(key, 1, "p", "x")], "insert", **APART)
-    with pytest.raises(Refused, match="No released Hudi"):
-        pack(base, packing=FEW)
 
 
 def test_lakewards_own_index_follows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

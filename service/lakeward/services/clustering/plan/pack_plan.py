@@ -20,12 +20,13 @@ Keeps:   1. a file group that something pending names, that is frozen or is a bu
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from lakeward.base.quantities import format_count, format_size
 from lakeward.index.simple_bucket import bucket_of
+from lakeward.services.clustering.plan.layout import PACKED, Layout
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
@@ -34,6 +35,8 @@ TARGET_BYTES = 120 * 1024 * 1024
 """`hoodie.parquet.max.file.size`: what Hudi's writers fill a file up to."""
 GROUPS_MIN = 5
 """`min-input-files` of Iceberg's rewrite_data_files."""
+TOGETHER_BYTES = 4 * 1024 * 1024 * 1024
+"""Twice `hoodie.clustering.plan.strategy.max.bytes.per.group`: each task has a piece for each part."""
 _BUCKETS_LIKELY = 10_000
 """A random id has a smaller number of eight digits in front in one of 400,000 cases, and is then left alone."""
 
@@ -45,6 +48,11 @@ class PackOptions:
     """So many small file groups are worth a write, whatever their size."""
     bytes_max: int | None = None
     """The most that is read in one run; None: no cap."""
+    layout: Layout = PACKED
+    together_bytes: int = TOGETHER_BYTES
+    """The most that gets ranges of columns together."""
+    again: bool = False
+    """With columns: also what has a layout already, whichever."""
 
     @property
     def enough_bytes(self) -> int:
@@ -62,6 +70,8 @@ class PackReason(StrEnum):
     BUCKET = "bucket"
     PENDING = "pending-work"
     FROZEN = "frozen"
+    LAID_OUT = "laid-out"
+    OTHER_LAYOUT = "other-layout"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +86,13 @@ class PackDecision:
 
 @dataclass(frozen=True, slots=True)
 class PackedGroup:
-    """File slices that become one new file group."""
+    """File slices that become new file groups."""
 
     partition_path: str
     slices: tuple[FileSlice, ...]
     """Oldest first."""
+    outputs: int = 1
+    """How many new ones; with a layout by columns more than one."""
 
     @property
     def bytes(self) -> int:
@@ -101,6 +113,10 @@ class PackPlan:
     def input_bytes(self) -> int:
         return sum(each.bytes for each in self.packed)
 
+    @property
+    def outputs(self) -> int:
+        return sum(each.outputs for each in self.packed)
+
 
 def plan_packing(
     snapshot: TableSnapshot, options: PackOptions, *, partitions: Collection[str] | None = None
@@ -109,41 +125,49 @@ def plan_packing(
     Args:
         partitions: the paths of those that are looked at; None for all.
     """
-    decisions: dict[GroupId, PackDecision] = {}
+    decisions: dict[GroupId, PackDecision] = dict(frozen_decisions(snapshot, partitions))
     small: dict[str, list[FileSlice]] = defaultdict(list)
     for slice_ in snapshot.latest_slices:
         if partitions is not None and slice_.partition_path not in partitions:
             continue
-        found = _left_alone(snapshot, slice_, options)
+        found = not_to_touch(snapshot, slice_) or _large_enough(slice_, options)
         if found is None:
             small[slice_.partition_path].append(slice_)
         else:
-            decisions[slice_.group_id] = _decision(slice_, *found)
-    for frozen in snapshot.frozen:
-        if partitions is None or frozen.partition_path in partitions:
-            place = (frozen.partition_path, frozen.file_id)
-            decisions[place] = PackDecision(*place, 0, PackReason.FROZEN, frozen.why)
+            decisions[slice_.group_id] = decision(slice_, *found)
     worth: list[PackedGroup] = []
     for path, slices in small.items():
-        for together in _neighbours(slices, options.target_bytes):
+        for together in neighbours(slices, options.target_bytes):
             group = PackedGroup(path, together)
             if len(together) > 1 and (group.bytes >= options.enough_bytes or len(together) >= options.groups_min):
                 worth.append(group)
                 continue
             for slice_ in together:
-                decisions[slice_.group_id] = _decision(slice_, PackReason.TOO_FEW, _too_few(group, options))
-    chosen = _within_cap(worth, options)
+                decisions[slice_.group_id] = decision(slice_, PackReason.TOO_FEW, too_few(group, options))
+    chosen = within_cap(worth, options)
     for number, group in enumerate(worth):
-        reason, why = _packed(group, options) if number in chosen else _over_the_cap(group, options)
+        reason, why = _packed(group, options) if number in chosen else over_the_cap(group, options)
         for slice_ in group.slices:
-            decisions[slice_.group_id] = _decision(slice_, reason, why)
-    packed = (worth[number] for number in chosen)
-    in_order = sorted(packed, key=lambda group: (group.partition_path, group.slices[0].base_instant))
+            decisions[slice_.group_id] = decision(slice_, reason, why)
+    return plan_of([worth[number] for number in chosen], decisions)
+
+
+def plan_of(chosen: Iterable[PackedGroup], decisions: Mapping[GroupId, PackDecision]) -> PackPlan:
+    in_order = sorted(chosen, key=lambda group: (group.partition_path, group.slices[0].base_instant))
     return PackPlan(tuple(in_order), tuple(decisions[place] for place in sorted(decisions)))
 
 
-def _left_alone(snapshot: TableSnapshot, slice_: FileSlice, options: PackOptions) -> tuple[PackReason, str] | None:
-    """None for a file group that nothing of its own keeps from being packed."""
+def frozen_decisions(
+    snapshot: TableSnapshot, partitions: Collection[str] | None
+) -> Iterator[tuple[GroupId, PackDecision]]:
+    for frozen in snapshot.frozen:
+        if partitions is None or frozen.partition_path in partitions:
+            place = (frozen.partition_path, frozen.file_id)
+            yield place, PackDecision(*place, 0, PackReason.FROZEN, frozen.why)
+
+
+def not_to_touch(snapshot: TableSnapshot, slice_: FileSlice) -> tuple[PackReason, str] | None:
+    """None for a file group that may be replaced."""
     pending = (
         (snapshot.pending_compactions, "compaction"),
         (snapshot.pending_log_compactions, "log compaction"),
@@ -155,17 +179,21 @@ def _left_alone(snapshot: TableSnapshot, slice_: FileSlice, options: PackOptions
     bucket = bucket_of(slice_.file_id)
     if bucket is not None and bucket < _BUCKETS_LIKELY:
         return PackReason.BUCKET, f"it is bucket {bucket}, where writers look for its keys"
+    return None
+
+
+def _large_enough(slice_: FileSlice, options: PackOptions) -> tuple[PackReason, str] | None:
     if slice_.bytes >= options.enough_bytes:
         size, enough = format_size(slice_.bytes), format_size(options.enough_bytes)
         return PackReason.LARGE_ENOUGH, f"{size}, of {enough} or more"
     return None
 
 
-def _neighbours(slices: Sequence[FileSlice], target_bytes: int) -> Iterator[tuple[FileSlice, ...]]:
+def neighbours(slices: Sequence[FileSlice], bytes_max: int) -> Iterator[tuple[FileSlice, ...]]:
     together: list[FileSlice] = []
     size = 0
     for slice_ in sorted(slices, key=lambda each: (each.base_instant, each.file_id)):
-        if together and size + slice_.bytes > target_bytes:
+        if together and size + slice_.bytes > bytes_max:
             yield tuple(together)
             together, size = [], 0
         together.append(slice_)
@@ -174,7 +202,7 @@ def _neighbours(slices: Sequence[FileSlice], target_bytes: int) -> Iterator[tupl
         yield tuple(together)
 
 
-def _within_cap(worth: Sequence[PackedGroup], options: PackOptions) -> Collection[int]:
+def within_cap(worth: Sequence[PackedGroup], options: PackOptions) -> Collection[int]:
     """The places of those that are packed."""
     places = range(len(worth))
     if options.bytes_max is None:
@@ -187,7 +215,7 @@ def _within_cap(worth: Sequence[PackedGroup], options: PackOptions) -> Collectio
     return chosen
 
 
-def _decision(slice_: FileSlice, reason: PackReason, why: str) -> PackDecision:
+def decision(slice_: FileSlice, reason: PackReason, why: str) -> PackDecision:
     return PackDecision(slice_.partition_path, slice_.file_id, slice_.bytes, reason, why)
 
 
@@ -197,13 +225,13 @@ def _packed(group: PackedGroup, options: PackOptions) -> tuple[PackReason, str]:
     return PackReason.PACKED, f"{groups} become one, {sizes}"
 
 
-def _over_the_cap(group: PackedGroup, options: PackOptions) -> tuple[PackReason, str]:
+def over_the_cap(group: PackedGroup, options: PackOptions) -> tuple[PackReason, str]:
     assert options.bytes_max is not None
     cap = format_size(options.bytes_max)
     return PackReason.OVER_THE_CAP, f"with its neighbours {format_size(group.bytes)}, more than is left of {cap}"
 
 
-def _too_few(group: PackedGroup, options: PackOptions) -> str:
+def too_few(group: PackedGroup, options: PackOptions) -> str:
     number, enough = format_count(len(group.slices), "small file group"), format_size(options.enough_bytes)
     least = options.groups_min
     return f"with its neighbours {number}, {format_size(group.bytes)}: fewer than {least}, and less than {enough}"

@@ -1,4 +1,5 @@
-"""Pack small file groups of a table into new ones, as one commit that replaces them.
+"""Give the rows of a table's file groups to new ones, as one commit that replaces them: small ones are packed, or rows
+are brought together by columns.
 
     no lock   what dead processes of Lakeward left is ended -> plan -> no write at work
     lock      the instant stands on the timeline as that of a write which replaces groups, and names none of them yet
@@ -25,11 +26,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
+from typing import cast
 from uuid import uuid4
+
+import pyarrow as pa
 
 from lakeward.base.errors import Conflict, Refused, TryLater
 from lakeward.base.paths import join
 from lakeward.engine.dispatch.dispatcher import Dispatcher, Progress, make_ready
+from lakeward.format.avro.schema import table_schema
 from lakeward.format.timeline.instant import Instant
 from lakeward.protocol.life_cycle import run_attempt
 from lakeward.protocol.metadata.snapshot import check_rows_can_be_written
@@ -37,7 +42,12 @@ from lakeward.protocol.preconditions import check_space
 from lakeward.protocol.refusals.eligibility import TableService, find_refusals, refuse
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.read.newest_slice import table_reading
+from lakeward.services.clustering.plan.layout import Layout
+from lakeward.services.clustering.plan.layout_plan import plan_layout
+from lakeward.services.clustering.plan.layout_record import LAYOUT_KEY, write_records
 from lakeward.services.clustering.plan.pack_plan import PackedGroup, PackOptions, PackPlan, plan_packing
+from lakeward.services.clustering.run.layout_records import load_layout_records
+from lakeward.services.clustering.run.moving_flow import MovedGroup, MovingFlow, RunTask
 from lakeward.services.clustering.run.packed_file import PackSpec
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import OTHER_BUCKETS, hoodie_folder
@@ -55,9 +65,9 @@ CLUSTER = "CLUSTER"
 PACKED_KEY = "lakeward.packed"
 """Entry of the commit: how many file groups became how many."""
 
-WritePackedFile = Callable[[WriteContext, PackSpec, int], TargetResult]
-
 _POLL_SECONDS = 0.5
+_MOVED = 4
+"""Rows on their way take so many times what they take in files, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,37 +95,41 @@ def preview_clustering(
     table: ServicedTable, options: PackOptions, partitions: Collection[str] | None = None
 ) -> PackPlan:
     """The plan that `cluster` would make now; nothing is written. Raises `Refused`."""
-    return plan_packing(_clusterable(table), options, partitions=partitions)
+    snapshot = _clusterable(table)
+    return _plan(table, snapshot, _chosen(table, snapshot, options), partitions)
 
 
 def cluster(
     table: ServicedTable,
     options: PackOptions,
     choose_dispatcher: Callable[[int], Dispatcher],
-    write_packed_file: WritePackedFile,
+    run_task: RunTask,
     *,
     partitions: Collection[str] | None = None,
 ) -> ClusteringReport:
     """
     Args:
         choose_dispatcher: from the bytes that are read to what runs the work.
-        write_packed_file: called where the work runs; has its own access to the storage.
+        run_task: called where the work runs; has its own access to the storage.
 
     Raises `Refused`, `TryLater` where writers leave no gap, `Conflict` where a slice is another one meanwhile, and what
     the life cycle raises; then nothing is left of it."""
     end_dead_writes(table)
     snapshot = _clusterable(table)
-    plan = plan_packing(snapshot, options, partitions=partitions)
+    options = _chosen(table, snapshot, options)
+    plan = _plan(table, snapshot, options, partitions)
     if not plan.packed:
         return ClusteringReport(plan)
     schema = known_schema(snapshot)
     assert schema is not None, "there are files"
-    check_space(table, plan.input_bytes, what="clustering", remedy="Make room, or clean the table first.")
+    moves = bool(options.layout.columns)
+    space = plan.input_bytes * (1 + _MOVED if moves else 1)
+    check_space(table, space, what="clustering", remedy="Make room, or clean the table first.")
     dispatcher = choose_dispatcher(plan.input_bytes)
     make_ready(dispatcher, table)
     yielding = _PauseOfWriters(table, {group.partition_path for group in plan.packed})
     yielding.await_writers()
-    counts = f"{plan.input_groups} file groups into {len(plan.packed)}"
+    counts = f"{plan.input_groups} file groups into {plan.outputs}"
     request = WriteRequest(
         WriteOperation.INSERT_OVERWRITE,
         service=CLUSTER,
@@ -123,16 +137,34 @@ def cluster(
         extra_metadata={PACKED_KEY: counts},
     )
     packing = _Packing(plan.packed)
-    flow = RowlessFlow(dispatcher, write_packed_file, lambda _: packing.specs, description="clustering")
+    flow: Flow
+    if moves:
+        flow = moving = MovingFlow(dispatcher, run_task, options.layout, lambda: packing.moved)
+
+        def said_of_files() -> dict[str, str]:
+            return {LAYOUT_KEY: write_records(options.layout, moving.records)}
+    else:
+        write_packed = cast(Callable[[WriteContext, PackSpec, int], TargetResult], run_task)
+        flow = RowlessFlow(dispatcher, write_packed, lambda _: packing.specs, description="clustering")
+        said_of_files = dict
     begun = begin_write(table, request)
     yielding.own = begun.instant
-    run = WriteRun(table, begun, flow, schema, packing.assign, yielding=yielding)
+    run = WriteRun(table, begun, flow, schema, packing.assign, yielding=yielding, said_of_files=said_of_files)
     completion_time = run_attempt(table, run)
     return ClusteringReport(plan, begun.instant, completion_time, tuple(run.results))
 
 
+def _plan(
+    table: ServicedTable, snapshot: TableSnapshot, options: PackOptions, partitions: Collection[str] | None
+) -> PackPlan:
+    if not options.layout.columns:
+        return plan_packing(snapshot, options, partitions=partitions)
+    records = load_layout_records(table.storage, table.base_path, snapshot)
+    return plan_layout(snapshot, options, records, partitions=partitions)
+
+
 def _clusterable(table: ServicedTable) -> TableSnapshot:
-    """The table, all of it, where nothing is against packing. Raises `Refused`."""
+    """The table, all of it, where nothing is against it. Raises `Refused`."""
     snapshot = table.snapshot(service=TableService.WRITING)
     refuse(table.base_path, find_refusals(snapshot, TableService.READING))
     check_rows_can_be_written(table.storage, snapshot)
@@ -151,9 +183,41 @@ def _clusterable(table: ServicedTable) -> TableSnapshot:
         raise _refused(
             table, "It captures changes, and what its readers make of file groups that are replaced is not tried."
         )
-    if config.is_lsm_tree or config.version.has_native_logs:
-        raise _refused(table, "No released Hudi reads it, so what other readers find afterwards is not tried.")
     return snapshot
+
+
+def _chosen(table: ServicedTable, snapshot: TableSnapshot, options: PackOptions) -> PackOptions:
+    """With the layout that fits the table. Raises `Refused` where none does."""
+    layout = options.layout.chosen(is_lsm_tree=snapshot.config.is_lsm_tree)
+    if layout.columns:
+        _check_columns(table, snapshot, layout)
+    return replace(options, layout=layout)
+
+
+def _check_columns(table: ServicedTable, snapshot: TableSnapshot, layout: Layout) -> None:
+    if snapshot.config.is_lsm_tree and not layout.is_by_key:
+        raise Refused(
+            f"{table.base_path} has the layout lsm_tree, whose files are in the order of their keys.",
+            why=f"With {layout.mode} they would be in another one.",
+            remedy="Use --mode hybrid: columns choose a row's file group, and each file stays in the order of keys.",
+        )
+    text = known_schema(snapshot)
+    if text is None:
+        return  # there is no file
+    schema = table_schema(text)
+    for name in layout.columns:
+        if name not in schema.names or name.startswith("_hoodie_"):
+            raise Refused(
+                f"{table.base_path} has no column {name} to cluster by.",
+                why=f"Its columns are {', '.join(each for each in schema.names if not each.startswith('_hoodie_'))}.",
+                remedy="Name one of these with --by; columns inside of others cannot be named.",
+            )
+        if pa.types.is_nested(schema.field(name).type):
+            raise Refused(
+                f"{table.base_path} cannot be clustered by the column {name}.",
+                why=f"Its values have no order: {schema.field(name).type}.",
+                remedy="Name a column of numbers, texts or times.",
+            )
 
 
 def _refused(table: ServicedTable, why: str) -> Refused:
@@ -170,7 +234,9 @@ class _Packing:
     def __init__(self, planned: Collection[PackedGroup]) -> None:
         self._planned = planned
         self.specs: list[PackSpec] = []
-        """What becomes each new group, once they are assigned."""
+        """What becomes each new group, once they are assigned, where each is packed by itself."""
+        self.moved: list[MovedGroup] = []
+        """The same, for each group of the plan."""
 
     def assign(
         self,
@@ -196,9 +262,9 @@ class _Packing:
                 )
         reading = table_reading(snapshot, merges=True)
         replaced: dict[str, tuple[str, ...]] = {}
-        for index, group in enumerate(self._planned):
+        targets: list[WriteTarget] = []
+        for group in self._planned:
             path = group.partition_path
-            target = WriteTarget(index, HandleKind.CREATE, path, f"{uuid4()}-0", rolls_over=False)
             slices = tuple(
                 replace(
                     reading.slice_input(slice_),
@@ -207,9 +273,15 @@ class _Packing:
                 )
                 for slice_ in group.slices
             )
-            self.specs.append(PackSpec(target, slices))
+            new = tuple(
+                WriteTarget(len(targets) + number, HandleKind.CREATE, path, f"{uuid4()}-0", rolls_over=False)
+                for number in range(group.outputs)
+            )
+            targets += new
+            self.specs.append(PackSpec(new[0], slices))
+            self.moved.append(MovedGroup(slices, tuple(slice_.bytes for slice_ in group.slices), new))
             replaced[path] = (*replaced.get(path, ()), *(slice_.file_id for slice_ in group.slices))
-        return Assignment(tuple(spec.target for spec in self.specs), {}, replaced, taken)
+        return Assignment(tuple(targets), {}, replaced, taken)
 
 
 class _PauseOfWriters:

@@ -1,0 +1,53 @@
+"""The layout records of a table's living file groups, from the commits of its timeline.
+
+Active commits that replaced file groups are read, all of them. Archived ones are read only where a file group is
+without a record and its base file is from before the active timeline.
+
+Touches: storage, reading the timeline and its history.
+Keeps:   of a file group the record of the commit that made it; none of one that is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from lakeward.format.timeline.commit_metadata import read_commit_metadata
+from lakeward.services.clustering.plan.layout_record import LAYOUT_KEY, LayoutRecord, read_records
+from lakeward.storage.storage import Storage
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.timeline.archived import load_archived_commits
+from lakeward.table.timeline.instant_content import InstantContents
+
+_REPLACING = "replacecommit"
+_ARCHIVED_MAX = 10_000
+
+
+def load_layout_records(storage: Storage, base_path: str, snapshot: TableSnapshot) -> Mapping[GroupId, LayoutRecord]:
+    """Raises `BrokenFile`."""
+    living = {slice_.group_id: slice_ for slice_ in snapshot.latest_slices}
+    found: dict[GroupId, LayoutRecord] = {}
+    for data, where in _active(storage, base_path, snapshot):
+        found |= _records_in(data, where, snapshot)
+    timeline = snapshot.timeline
+    if any(group not in found and timeline.is_before_start(living[group].base_instant) for group in living):
+        archived = load_archived_commits(
+            storage, base_path, snapshot.config, lambda *_: True, actions=(_REPLACING,), number=_ARCHIVED_MAX
+        )
+        for row in archived.rows:
+            found = {**_records_in(row.metadata or b"", f"the history's row of {row.time}", snapshot), **found}
+    return {group: record for group, record in found.items() if group in living}
+
+
+def _active(storage: Storage, base_path: str, snapshot: TableSnapshot) -> Iterator[tuple[bytes, str]]:
+    contents = InstantContents(storage, base_path, snapshot.config, snapshot.timeline)
+    for each in snapshot.timeline.completed_writes:
+        if each.comparable_action == _REPLACING:
+            yield contents.read(each.file_name), each.file_name
+
+
+def _records_in(data: bytes, where: str, snapshot: TableSnapshot) -> Mapping[GroupId, LayoutRecord]:
+    if LAYOUT_KEY.encode() not in data:
+        return {}
+    commit = read_commit_metadata(data, file=where, layout=snapshot.config.layout)
+    return read_records(commit.extra_metadata.get(LAYOUT_KEY, ""))
