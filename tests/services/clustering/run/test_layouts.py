@@ -74,7 +74,7 @@ def bounds(base: Path, column: str) -> list[tuple[Any, Any]]:
 @pytest.mark.parametrize("mode", [ClusterMode.SORT, ClusterMode.CURVE, ClusterMode.HYBRID])
 @pytest.mark.parametrize("table_type", [COPY_ON_WRITE, MERGE_ON_READ])
 def test_the_same_rows_with_every_index(tmp_path: Path, table_type: str, mode: ClusterMode) -> None:
-    """Keeps 1 of services/clustering/run/clusterer and Keeps 1 of services/clustering/run/moving_flow: rows with their
+    """Keeps 1 of services/clustering/run/clusterer and Keeps of services/clustering/run/moving_flow: rows with their
     meta columns are those of before; the metadata table agrees, and its record index finds keys in their new places."""
     base = made(tmp_path / "t", table_type, indexed=True)
     before = read_rows(base)
@@ -155,8 +155,8 @@ def test_a_run_takes_what_came_since(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", [ClusterMode.SORT, ClusterMode.HYBRID])
 def test_a_lost_piece_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: ClusterMode) -> None:
-    """Keeps 1 of services/clustering/run/moving_flow and of services/clustering/run/moved_rows: nothing is published,
-    and nothing left."""
+    """Keeps of services/clustering/run/moving_flow and Keeps 1 of services/clustering/run/moved_rows: nothing is
+    published, and nothing left."""
     base = scattered(tmp_path / "t", groups=2)
     before, of_parts, calls = read_rows(base), moved_rows._of_parts, []
 

@@ -3,8 +3,7 @@
     sample tasks -> ranges -> split tasks -> gather tasks, one for each new file group
 
 Touches: what the tasks touch, through a dispatcher.
-Keeps:   1. the rows that the new file groups have are those that were read, by the sum of their hashes;
-         2. the first failure is raised, once the tasks of its kind are done.
+Keeps:   the rows that the new file groups have are those that were read, by the sum of their hashes.
 """
 
 from __future__ import annotations
