@@ -28,9 +28,9 @@ import pyarrow.compute as pc
 
 import lakeward
 from benchmarks.measure import machine, write_report
+from lakeward.index.index_type import IndexType
 from lakeward.storage.metered import MeteredStorage
 from lakeward.table.new_table import COPY_ON_WRITE, NewIndex, NewIndexes
-from lakeward.write.request import IndexKind
 from tests.write.writing import COLUMNS, new_table, write
 
 UPDATED = 20
@@ -47,8 +47,8 @@ def rows(first: int, last: int, files: int, text: str) -> pa.RecordBatch:
 def make(base: Path, files: int, number: int) -> None:
     indexes = NewIndexes(finds_keys=NewIndex.METADATA)
     new_table(base, indexes=indexes, table_type=COPY_ON_WRITE)
-    write(base, rows(0, number, files, "first"), "bulk_insert", index=IndexKind.METADATA)
-    write(base, rows(0, UPDATED, files, "second"), index=IndexKind.METADATA)
+    write(base, rows(0, number, files, "first"), "bulk_insert", index=IndexType.METADATA)
+    write(base, rows(0, UPDATED, files, "second"), index=IndexType.METADATA)
 
 
 def look_up(base: Path, keys: list[str]) -> list[dict[str, Any]]:

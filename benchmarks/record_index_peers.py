@@ -37,7 +37,7 @@ from lakeward.engine.dispatch.spark import SparkDispatcher
 from lakeward.engine.dispatch.spark_memory import SparkMemory
 from lakeward.index.index import HashedIndex, record_locations
 from lakeward.index.index_of_type import open_index
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import IndexType, LookupType
 from lakeward.index.location import FILE_ID, LOCATIONS, PARTITION_PATH, RECORD_KEY
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.services.indexing.run.lookup_job import look_up_by_job
@@ -60,7 +60,8 @@ _HUDI = {
     "hudi bloom": {"hoodie.index.type": "BLOOM", "hoodie.metadata.enable": "true"},
 }
 _INDEX = (sys.executable, "-m", "lakeward.cli.main", "index")
-_OWN = (IndexType.RECORD, IndexType.METADATA, IndexType.BLOOM, IndexType.SIMPLE)
+_HASHED: tuple[LookupType, ...] = (IndexType.RECORD, IndexType.METADATA)
+_OWN: tuple[LookupType, ...] = (*_HASHED, IndexType.BLOOM, IndexType.SIMPLE)
 
 
 def main() -> int:
@@ -85,7 +86,7 @@ def main() -> int:
             seconds, answers[f"lakeward {kind}"] = _own(base, kind, asked, arguments.times)
             figures[f"lakeward {kind}"] = _shown(seconds)
         spark_of_lakeward = SparkDispatcher("local[2]", memory=SparkMemory.on(places_of_machine(), MEMORY_BYTES))
-        for kind in (IndexType.RECORD, IndexType.METADATA):
+        for kind in _HASHED:
             name = f"lakeward {kind}, by tasks on Spark"
             seconds, answers[name] = _own(base, kind, asked, arguments.times, by=spark_of_lakeward)
             figures[name] = _shown(seconds)
@@ -163,7 +164,7 @@ def _build(base: Path, rows: int) -> dict[str, Any]:
 
 
 def _own(
-    base: Path, kind: IndexType, asked: dict[str, str], times: int, *, by: Dispatcher | None = None
+    base: Path, kind: LookupType, asked: dict[str, str], times: int, *, by: Dispatcher | None = None
 ) -> tuple[list[float], Places]:
     """In this process, or by tasks of the dispatcher."""
     storage, path = open_storage(str(base))

@@ -151,6 +151,10 @@ def test_zookeeper_that_does_not_answer(table: Path, capfd: pytest.CaptureFixtur
     ("words", "shown"),
     [
         (("compact", "t", "--type", "all"), "'all' is not one of 'hybrid', 'full', 'log'"),
+        (
+            ("index", "lookup", "t", "--type", "bucket"),
+            "'bucket' is not one of 'simple', 'bloom', 'metadata', 'record'",
+        ),
         (("compcat", "t"), "Did you mean 'compact'?"),
         (("inspect",), "Missing argument 'TABLE'"),
     ],

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from lakeward.base.errors import LakewardError
+from lakeward.index.index_type import IndexType
 from lakeward.protocol.attempts.heartbeat import find_intent
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
-from lakeward.write.request import FileSizes, IndexKind
+from lakeward.write.request import FileSizes
 from tests.clocks import SkippingClock
 from tests.crash.compacting import age_temporary_files
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
@@ -38,7 +39,7 @@ FIRST: list[Row] = [("k1", 1, "p", "a"), ("k2", 1, "p", "a"), ("k3", 1, "q", "a"
 SECOND: list[Row] = [("k1", 2, "q", "b"), ("k3", 2, "q", "b"), ("k4", 2, "p", "b"), ("k5", 2, "r", "b")]
 AFTER = {"k1": "q", "k2": "p", "k3": "q", "k4": "p", "k5": "r"}
 """The partition of each key: one moves, one stays, two are new."""
-BY: dict[str, Any] = {"index": IndexKind.POSTGRES, "moves_rows": True, "sizes": FileSizes(small_file=0)}
+BY: dict[str, Any] = {"index": IndexType.POSTGRES, "moves_rows": True, "sizes": FileSizes(small_file=0)}
 CLOCK = SkippingClock()
 
 

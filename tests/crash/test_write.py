@@ -12,10 +12,11 @@ import pyarrow as pa
 import pytest
 
 from lakeward.format.file_name import is_change_log
+from lakeward.index.index_type import IndexType
 from lakeward.services.clustering.plan.pack_plan import PackOptions
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import NewIndex, NewIndexes
-from lakeward.write.request import FileSizes, IndexKind
+from lakeward.write.request import FileSizes
 from tests.crash import metadata_compacting
 from tests.crash.capturing import capture_changes, check_listed, named_change_logs
 from tests.crash.compacting import everything, is_leftover
@@ -66,8 +67,8 @@ def request_of(shape: str) -> dict[str, Any]:
     if "buckets" in shape:
         return BUCKETS
     if "moves" in shape:
-        return {"index": IndexKind.METADATA, "moves_rows": True, "sizes": FileSizes(small_file=0)}
-    return {"index": IndexKind.METADATA} if "column" in shape else {}
+        return {"index": IndexType.METADATA, "moves_rows": True, "sizes": FileSizes(small_file=0)}
+    return {"index": IndexType.METADATA} if "column" in shape else {}
 
 
 def second(shape: str) -> Sequence[WrittenRow] | pa.RecordBatch:

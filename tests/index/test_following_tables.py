@@ -18,10 +18,10 @@ import pytest
 from lakeward.index.external.external_index import ExternalIndex
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Indexed
+from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import commits_behind
 from lakeward.read.logs.log_scan import NEWEST
 from lakeward.storage.storage import Storage
-from lakeward.write.request import IndexKind
 from tests.clocks import SkippingClock
 from tests.faults import Killed
 from tests.index.external.memory_entries import MemoryEntries
@@ -113,7 +113,7 @@ def live(path: Path, seed: int, steps: int) -> None:
     version = chance.choice([9, 10, 10])
     table_type = chance.choice(["MERGE_ON_READ", "MERGE_ON_READ", "COPY_ON_WRITE"])
     by_event_time = chance.random() < 0.7
-    index: dict[str, Any] = chance.choice([{"index": IndexKind.SIMPLE}, BUCKETS])
+    index: dict[str, Any] = chance.choice([{"index": IndexType.SIMPLE}, BUCKETS])
     is_lsm_tree = version == 10 and chance.random() < 0.3
     base = new_table(
         path,

@@ -11,6 +11,7 @@ import pytest
 from lakeward.base.errors import BrokenFile, Refused, VerificationFailed
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.index.index import Indexed
+from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.group_changes import CommitChanges, Compared, ReadAgain, TableFiles, choose_changes
 from lakeward.index.key_changes.key_reader import KeyReader
 from lakeward.index.key_changes.marked_keys import IS_THERE
@@ -18,7 +19,6 @@ from lakeward.index.key_changes.table_commits import FileOfCommit, Staleness, Ta
 from lakeward.index.location import RECORD_KEY
 from lakeward.services.together.restore.run.restore import restore
 from lakeward.table.file_group import BaseFile, FileSlice
-from lakeward.write.request import IndexKind
 from tests.clocks import SkippingClock
 from tests.crash import compacting
 from tests.crash.compacting import compact
@@ -192,7 +192,7 @@ def test_a_compaction_brings_a_row_back(tmp_path, monkeypatch, version):
         batch = pa.RecordBatch.from_arrays(
             [pa.array(each, of.type) for each, of in zip(columns, WITH_DELETES, strict=True)], schema=WITH_DELETES
         )
-        write(base, batch, clock=clock, index=IndexKind.BUCKET, buckets=1)
+        write(base, batch, clock=clock, index=IndexType.BUCKET, buckets=1)
 
     put(4, deletes=False)
     index = memory_index(base)
@@ -222,7 +222,7 @@ def test_each_commit_as_it_was(tmp_path, table_type):
     clock = SkippingClock()
     base = new_table(tmp_path / "t", table_type=table_type, ordering_fields=())
     for operation, *keys in (["upsert", "a", "b"], ["delete", "b"], ["upsert", "b", "c"], ["delete", "b"]):
-        write(base, rows(*keys), operation, clock=clock, index=IndexKind.BUCKET, buckets=1)
+        write(base, rows(*keys), operation, clock=clock, index=IndexType.BUCKET, buckets=1)
     index = memory_index(base)
 
     update(base, index)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakeward.index.index_type import IndexType
 from lakeward.index.record.index_growth import Scaling
 from lakeward.index.record.merge_choice import MergeOptions
 from lakeward.index.record.record_options import RecordOptions
-from lakeward.write.request import IndexKind
 from tests.hudi.table import HudiTable, TableShape
 from tests.index.following import completion_times, memory_index, places, shown, truth, update
 from tests.index.memory_index import MemoryIndex
@@ -115,7 +115,7 @@ class Followed:
             for key in keys
         ]
         opens = partial(opened, self.table.path)
-        write(self.table.path, rows, operation, index=IndexKind.RECORD, moves_rows=True, open_index=opens)
+        write(self.table.path, rows, operation, index=IndexType.RECORD, moves_rows=True, open_index=opens)
 
     def overwrite(self) -> None:
         """One partition; no key of another one comes there, or it would be in both."""

@@ -15,7 +15,8 @@ import pytest
 
 import lakeward.write
 from lakeward.base.clock import SystemClock
-from lakeward.write.request import FileSizes, IndexKind
+from lakeward.index.index_type import IndexType
+from lakeward.write.request import FileSizes
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward as command
 from tests.write.writing import COLUMNS, write
@@ -29,9 +30,9 @@ Row = tuple[str, int, str, bool]
 """Key, ordering value, partition, whether it deletes."""
 GLOBAL = "GLOBAL_RECORD_LEVEL_INDEX"
 INDEXES = {
-    "GLOBAL_SIMPLE": IndexKind.GLOBAL_SIMPLE,
-    "GLOBAL_BLOOM": IndexKind.GLOBAL_BLOOM,
-    GLOBAL: IndexKind.METADATA,
+    "GLOBAL_SIMPLE": IndexType.GLOBAL_SIMPLE,
+    "GLOBAL_BLOOM": IndexType.GLOBAL_BLOOM,
+    GLOBAL: IndexType.METADATA,
 }
 FIRST: list[Row] = [(f"k{n}", 10, "p0", False) for n in range(1, 10)]
 STEPS: list[tuple[str, list[Row]]] = [

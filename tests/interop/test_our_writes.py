@@ -14,7 +14,7 @@ import pytest
 
 import lakeward.write
 from lakeward.base.clock import SystemClock
-from lakeward.write.request import IndexKind
+from lakeward.index.index_type import IndexType
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import compact
@@ -273,9 +273,9 @@ DIED: Rows = {"k1": (2, "p1", "own"), "k9": (2, "p0", "own"), "k30": (2, "p5", "
 
 def die(base: Path, kind: Kind, storage: FaultyStorage) -> None:
     """One write of Lakeward, whose process dies where the storage says so."""
-    by = {"index": IndexKind.BUCKET, "buckets": 2} if kind.of_hudi.index == "BUCKET" else {}
+    by = {"index": IndexType.BUCKET, "buckets": 2} if kind.of_hudi.index == "BUCKET" else {}
     if "hoodie.index.type" in kind.options:
-        by = {"index": IndexKind.METADATA}
+        by = {"index": IndexType.METADATA}
     write(base, [(key, *value) for key, value in DIED.items()], storage=storage, clock=SystemClock(), **by)
 
 

@@ -13,7 +13,7 @@ from pyspark.errors import IllegalArgumentException
 
 from lakeward.base.clock import SystemClock
 from lakeward.format.file_name import is_native_log
-from lakeward.write.request import IndexKind
+from lakeward.index.index_type import IndexType
 from tests.crash.capturing import capture_changes
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward as command
@@ -140,7 +140,7 @@ def test_changes_whose_files_are_gone(spark: SparkSession, tmp_path: Path, table
     gives fewer; of what comes afterwards it says all."""
     base = new_table(tmp_path / "t", table_type=table_type, version=10)
     capture_changes(base)
-    said: dict[str, Any] = {"index": IndexKind.SIMPLE, "clock": SystemClock()}  # as the commands that follow have it
+    said: dict[str, Any] = {"index": IndexType.SIMPLE, "clock": SystemClock()}  # as the commands that follow have it
     write(base, [("k1", 1, "p", "a"), ("k2", 1, "p", "a")], **said)
     write(base, [("k1", 2, "p", "b")], **said)
     write(base, [("k2", 2, "p", "c")], "delete", **said)

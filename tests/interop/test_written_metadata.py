@@ -25,9 +25,10 @@ from lakeward.format.metadata.record import (
     SecondaryIndexRecord,
     StatsRecord,
 )
+from lakeward.index.index_type import IndexType
 from lakeward.protocol.metadata import metadata_writer
 from lakeward.protocol.metadata.key_sorter import KeySorter
-from lakeward.write.request import FileSizes, IndexKind
+from lakeward.write.request import FileSizes
 from tests.hudi.metadata_table import INDEXES, WITHOUT_METADATA
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
@@ -150,7 +151,7 @@ def write_all(spark: SparkSession, table: HudiTable, count: int) -> Iterator[tup
         yield step, table.completed_instants()[-1][0]
 
 
-def write_own(base: Path, step: Step, *, small_file: int, index: IndexKind) -> str:
+def write_own(base: Path, step: Step, *, small_file: int, index: IndexType) -> str:
     """The same by our writer. Returns the instant."""
     how: dict[str, Any] = {"sizes": FileSizes(small_file=small_file), "index": index, "moves_rows": True}
     partitions = (step.deleted,) if step.deleted else ()
@@ -170,7 +171,7 @@ def test_records_are_hudis(spark: SparkSession, tmp_path: Path, monkeypatch: pyt
     own = tmp_path / "own"
     rewritten = tmp_path / "rewritten"
     small_file = int(table.shape.write_options()["hoodie.parquet.small.file.limit"])
-    kind_of_index = IndexKind.METADATA if table.shape.index == GLOBAL else IndexKind.GLOBAL_SIMPLE
+    kind_of_index = IndexType.METADATA if table.shape.index == GLOBAL else IndexType.GLOBAL_SIMPLE
     for step, instant in write_all(spark, table, count):
         if step is STEPS[0]:
             table.copy_to(own)

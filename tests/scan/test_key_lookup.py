@@ -11,11 +11,11 @@ import pytest
 
 import lakeward
 from lakeward.format.avro.schema_text import schema_text
+from lakeward.index.index_type import IndexType
 from lakeward.index.metadata_record_index import MetadataRecordIndex
 from lakeward.scan.key_lookup import other_moment
 from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.table.timeline.timeline import Timeline
-from lakeward.write.request import IndexKind
 from tests.golden_tables import copy_golden, expected_rows
 from tests.synthetic_table import completed, minute, pending
 from tests.write.own_record_index import built, catch_up
@@ -148,7 +148,7 @@ def test_an_index_of_a_later_moment_is_not_asked(tmp_path: Path) -> None:
     scan/key_lookup."""
     base = by_hudis(tmp_path / "t")
     table = lakeward.Table(str(base))
-    write(base, [("k03", 2, "p", "moved")], index=IndexKind.METADATA, moves_rows=True)
+    write(base, [("k03", 2, "p", "moved")], index=IndexType.METADATA, moves_rows=True)
     values, _, notes = answers(table.scan(keys=["k03"]))
     assert values == ["v3"]
     assert "metadata table: not asked, it has the commit " in notes and "which the moment that is read does" in notes
@@ -161,7 +161,7 @@ def test_an_index_that_lacks_a_commit_is_not_asked(tmp_path: Path) -> None:
     base = by_hudis(tmp_path / "t")
     before = tmp_path / "before"
     shutil.copytree(base / ".hoodie" / "metadata", before)
-    write(base, [("k03", 2, "p", "moved")], index=IndexKind.METADATA, moves_rows=True)
+    write(base, [("k03", 2, "p", "moved")], index=IndexType.METADATA, moves_rows=True)
     shutil.rmtree(base / ".hoodie" / "metadata")
     shutil.copytree(before, base / ".hoodie" / "metadata")
     instant = lakeward.Table(str(base)).instant
@@ -176,7 +176,7 @@ def test_as_of_a_moment_no_index_of_the_newest_rows_is_asked(tmp_path: Path) -> 
     table = lakeward.Table(str(base))
     before = table.instant
     assert answers(table.scan(keys=["k03"]))[1] == 3
-    write(base, [("k03", 2, "p", "moved")], index=IndexKind.METADATA, moves_rows=True)
+    write(base, [("k03", 2, "p", "moved")], index=IndexType.METADATA, moves_rows=True)
     assert answers(table.refresh().scan(keys=["k03"]))[:2] == (["moved"], 3)
     for rows in (table.scan(keys=["k03"], as_of=before), lakeward.Table(str(base), as_of=before).scan(keys=["k03"])):
         values, _, notes = answers(rows)
@@ -200,7 +200,7 @@ def test_buckets(tmp_path: Path) -> None:
     assert "hoodie.bucket.index.hash.field=a,b" in text
     file.write_text(text.replace("hash.field=a,b", "hash.field=a"))
     rows = rows_of([(f"a{n // 2}", n, "i", 1, "p", f"v{n}") for n in range(60)], columns)
-    write(base, rows, index=IndexKind.BUCKET, buckets=8, bucket_fields=("a",))
+    write(base, rows, index=IndexType.BUCKET, buckets=8, bucket_fields=("a",))
     table = lakeward.Table(str(base))
     for asked, expected in (
         (table.scan(keys=[{"a": "a4", "b": 9}]), ["v9"]),
@@ -274,7 +274,7 @@ def test_the_filter_of_a_footer_rules_its_file_out(base: Path) -> None:
 def test_rows_of_base_files_are_where_they_were(tmp_path: Path) -> None:
     """A row that moved is still in its old base file: no index of the newest rows is asked for it."""
     base = by_hudis(tmp_path / "t")
-    write(base, [("k03", 2, "p", "moved")], index=IndexKind.METADATA, moves_rows=True)
+    write(base, [("k03", 2, "p", "moved")], index=IndexType.METADATA, moves_rows=True)
     rows = lakeward.Table(str(base)).scan(keys=["k03"], read_optimized=True)
     values, _, notes = answers(rows)
     assert "v3" in values and "base files alone are read" in notes

@@ -13,6 +13,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from lakeward.base.paths import join
+from lakeward.index.index_type import IndexType
 from lakeward.index.location import LOCATIONS, PARTITION_PATH, RECORD_KEY
 from lakeward.index.overlay import current_index
 from lakeward.index.record.record_options import RecordOptions
@@ -22,7 +23,7 @@ from lakeward.services.indexing.run.index_update import IndexUpdate
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.write.request import FileSizes, IndexKind
+from lakeward.write.request import FileSizes
 from tests.index.builds import in_process
 from tests.index.following import Place, places
 from tests.index.record.reopened_record_index import new_record_index
@@ -69,7 +70,7 @@ def build_again(base: Path) -> None:
 
 
 def write_by(base: Path, rows: Any, operation: str = "upsert", *, storage: Storage = STORAGE, **request: Any) -> str:
-    by = {"index": IndexKind.RECORD, "open_index": lambda snapshot: opened(base, snapshot, storage)}
+    by = {"index": IndexType.RECORD, "open_index": lambda snapshot: opened(base, snapshot, storage)}
     by |= {"clock": CLOCK, "sizes": FileSizes(small_file=0), "storage": storage}
     return write(base, rows, operation, **(by | request)).instant
 

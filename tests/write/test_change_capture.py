@@ -20,7 +20,7 @@ from lakeward.engine.task.change_log_output import ChangeLogOutput
 from lakeward.format.file_name import is_change_log
 from lakeward.format.log.change_log import read_changes
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, read_commit_metadata
-from lakeward.write.request import IndexKind
+from lakeward.index.index_type import IndexType
 from tests import native_log_judge as judge
 from tests.clocks import SkippingClock
 from tests.crash.capturing import capture_changes
@@ -81,7 +81,7 @@ def test_every_change_is_shown_once(seed: int, tmp_path: Path) -> None:
     """Copied on write, in both versions and by each index: the rows that win, that lose, that go and that come, into
     small files and new ones."""
     chance = random.Random(seed)
-    version, index = chance.choice([9, 10]), chance.choice([BUCKETS, {"index": IndexKind.SIMPLE}])
+    version, index = chance.choice([9, 10]), chance.choice([BUCKETS, {"index": IndexType.SIMPLE}])
     base, clock = new_table(tmp_path / "t", table_type="COPY_ON_WRITE", version=version), SkippingClock()
     capture_changes(base)
     rows: dict[str, Row] = {}
@@ -120,8 +120,8 @@ def test_rows_that_are_added_unseen_are_shown(tmp_path: Path) -> None:
     """Hudi's `insert` writes no log of changes beside a small file that it fills up, and its readers fail there."""
     base = new_table(tmp_path / "t", table_type="COPY_ON_WRITE")
     capture_changes(base)
-    write(base, [("k1", 1, "p", "a")], index=IndexKind.SIMPLE)
-    write(base, [("k1", 2, "p", "b"), ("k2", 1, "p", "b")], "insert", index=IndexKind.SIMPLE)
+    write(base, [("k1", 1, "p", "a")], index=IndexType.SIMPLE)
+    write(base, [("k1", 2, "p", "b"), ("k2", 1, "p", "b")], "insert", index=IndexType.SIMPLE)
 
     assert changes_to_apply(base) == [("i", "k1", None, ("k1", 2, "p", "b")), ("i", "k2", None, ("k2", 1, "p", "b"))]
 
@@ -142,7 +142,7 @@ def test_a_log_of_changes_beside_a_small_file(table_type: str, groups: int, tmp_
     base = new_table(tmp_path / "t", table_type=table_type)
     capture_changes(base)
     for key in ("k1", "k2", "k3"):
-        write(base, [(key, 1, "p", "a")], index=IndexKind.SIMPLE)
+        write(base, [(key, 1, "p", "a")], index=IndexType.SIMPLE)
 
     assert len(scan(base).latest_slices) == groups
     assert [row["id"] for row in read_rows(base)] == ["k1", "k2", "k3"]
@@ -171,11 +171,11 @@ def test_a_log_of_changes_that_lacks_one_is_none(tmp_path: Path, monkeypatch: py
     """Keeps 3 of write/handles/merge, for what lies beside the file: rows that are added are reported once each."""
     base = new_table(tmp_path / "t", table_type="COPY_ON_WRITE")
     capture_changes(base)
-    write(base, [("k1", 1, "p", "a")], index=IndexKind.SIMPLE)
+    write(base, [("k1", 1, "p", "a")], index=IndexType.SIMPLE)
 
     monkeypatch.setattr(ChangeLogOutput, "add", lambda output, changes: None)
     with pytest.raises(VerificationFailed, match="0 changes, 2 were made"):
-        write(base, [("k2", 1, "p", "b"), ("k3", 1, "p", "b")], "insert", index=IndexKind.SIMPLE)
+        write(base, [("k2", 1, "p", "b"), ("k3", 1, "p", "b")], "insert", index=IndexType.SIMPLE)
     assert [row["id"] for row in read_rows(base)] == ["k1"]
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from lakeward.base.errors import Conflict
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
+from lakeward.index.index_type import IndexType
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ, NewIndex, NewIndexes
 from lakeward.write.file_sort import sort_slices
 from lakeward.write.handles.handle import sort_target
-from lakeward.write.request import IndexKind
 from tests.clocks import SkippingClock
 from tests.crash.metadata_compacting import check_agrees
 from tests.our_reader import read_rows, scan
@@ -39,7 +39,7 @@ def made(base: Path, table_type: str) -> Path:
     new_table(base, version=10, table_type=table_type, indexes=indexes)
     clock = SkippingClock()
     clock.slept = -60.0
-    write(base, [(key, 1, "p", "a") for key in KEYS], "insert", clock=clock, index=IndexKind.METADATA)
+    write(base, [(key, 1, "p", "a") for key in KEYS], "insert", clock=clock, index=IndexType.METADATA)
     for file in base_files(base):
         turn_over(file)
     return base
@@ -58,8 +58,8 @@ def test_rows_and_keys_stay_where_they_are(tmp_path: Path, table_type: str) -> N
     newest = scan(base).timeline.completed_writes[-1]
     assert newest.action == ("commit" if table_type == COPY_ON_WRITE else "deltacommit")
     check_agrees(base)
-    write(base, [(KEYS[0], 2, "p", "b")], index=IndexKind.METADATA)
-    write(base, [(KEYS[1], 2, "p", None)], "delete", index=IndexKind.METADATA)
+    write(base, [(KEYS[0], 2, "p", "b")], index=IndexType.METADATA)
+    write(base, [(KEYS[1], 2, "p", None)], "delete", index=IndexType.METADATA)
     found = {row["id"]: row["v"] for row in read_rows(base)}
     assert found == dict.fromkeys(KEYS[2:], "a") | {KEYS[0]: "b"}
     assert [(each.partition_path, each.file_id) for each in scan(base).file_groups] == groups
@@ -70,7 +70,7 @@ def test_a_slice_that_is_another_one_now(tmp_path: Path) -> None:
     """Keeps 2 of write/file_sort: what was written since is not lost; the write fails and leaves nothing."""
     base = made(tmp_path / "t", MERGE_ON_READ)
     slices = scan(base).latest_slices
-    write(base, [(KEYS[0], 2, "p", "b")], index=IndexKind.METADATA)
+    write(base, [(KEYS[0], 2, "p", "b")], index=IndexType.METADATA)
     with pytest.raises(Conflict, match="another newest slice"):
         sort(base, slices)
     assert not scan(base).timeline.pending

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from lakeward.index.index_type import IndexType
 from lakeward.table.new_table import NewIndex, NewIndexes
-from lakeward.write.request import FileSizes, IndexKind
+from lakeward.write.request import FileSizes
 from tests.clocks import SkippingClock
 from tests.crash.compacting import compact
 from tests.crash.metadata_compacting import check_agrees
@@ -120,10 +121,10 @@ class History:
 
 
 INDEXES: list[tuple[dict[str, Any], NewIndexes]] = [
-    ({"index": IndexKind.SIMPLE}, NewIndexes()),
-    ({"index": IndexKind.BUCKET, "buckets": 2}, NewIndexes()),
-    ({"index": IndexKind.METADATA}, NewIndexes(finds_keys=NewIndex.METADATA)),
-    ({"index": IndexKind.BLOOM}, NewIndexes(bloom_filters=True)),
+    ({"index": IndexType.SIMPLE}, NewIndexes()),
+    ({"index": IndexType.BUCKET, "buckets": 2}, NewIndexes()),
+    ({"index": IndexType.METADATA}, NewIndexes(finds_keys=NewIndex.METADATA)),
+    ({"index": IndexType.BLOOM}, NewIndexes(bloom_filters=True)),
 ]
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from lakeward.base.errors import Refused
 from lakeward.format.file_name import is_native_log
+from lakeward.index.index_type import IndexType
 from lakeward.protocol.pending.rollback import Step
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.archive.run.archiver import Archiver
@@ -29,7 +30,6 @@ from lakeward.services.together.restore.run.restore import restore
 from lakeward.services.together.versions.run.version_step import change_version
 from lakeward.table.quarantine import load_quarantine
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.write.request import IndexKind
 from tests.crash.compacting import FULL, LOG, age_temporary_files, compact
 from tests.crash.metadata_compacting import check_agrees
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
@@ -123,7 +123,7 @@ class Life(History):
 
     def restore(self) -> None:
         commits = [each.time for each in self.snapshot().timeline.completed_writes if each.time in self.states]
-        if commits and self.index["index"] is not IndexKind.METADATA:
+        if commits and self.index["index"] is not IndexType.METADATA:
             self.go_back(self.chance.choice(commits))
 
     def go_back(self, target: str) -> None:
@@ -137,7 +137,7 @@ class Life(History):
         self.come_to(10 if self.version == 9 else 9)
 
     def come_to(self, target: int) -> None:
-        if target == 9 and self.index["index"] is IndexKind.METADATA:
+        if target == 9 and self.index["index"] is IndexType.METADATA:
             return  # the index goes with the metadata table
         self.shown.append(f"version {target}")
 
@@ -222,7 +222,7 @@ def live(path: Path, seed: int, steps: int) -> None:
     table_type = chance.choice(["MERGE_ON_READ", "MERGE_ON_READ", "COPY_ON_WRITE"])
     by_event_time = chance.random() < 0.7
     index, indexes = chance.choice(INDEXES)
-    has_metadata = index["index"] is IndexKind.METADATA or chance.random() < 0.5
+    has_metadata = index["index"] is IndexType.METADATA or chance.random() < 0.5
     is_lsm_tree = version == 10 and chance.random() < 0.5
     base = new_table(
         path,

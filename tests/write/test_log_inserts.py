@@ -12,6 +12,7 @@ import pytest
 from lakeward.base.errors import BrokenFile, Conflict, Refused
 from lakeward.index.doubled_keys import look_through
 from lakeward.index.index import record_locations
+from lakeward.index.index_type import IndexType
 from lakeward.index.log_inserts import LogInserts, log_inserts_folder, read_log_inserts
 from lakeward.index.metadata_record_index import MetadataRecordIndex
 from lakeward.protocol.index.choices import publish_log_inserts
@@ -21,7 +22,6 @@ from lakeward.services.indexing.run.insert_choice import end_into_logs, let_into
 from lakeward.services.metadata.run.removal import remove_metadata
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import COPY_ON_WRITE, NewIndex, NewIndexes
-from lakeward.write.request import IndexKind
 from tests.clocks import SkippingClock
 from tests.crash.compacting import FULL, compact
 from tests.crash.metadata_compacting import check_agrees
@@ -32,7 +32,7 @@ from tests.processes import ScriptedProcesses
 from tests.write.writing import new_table, rows_of, values, write
 
 STORAGE = LocalStorage()
-METADATA, SIMPLE = {"index": IndexKind.METADATA}, {"index": IndexKind.SIMPLE}
+METADATA, SIMPLE = {"index": IndexType.METADATA}, {"index": IndexType.SIMPLE}
 
 
 def made(base: Path, **said: Any) -> Path:
@@ -162,7 +162,7 @@ def test_it_ends_where_no_key_is_in_logs_alone(tmp_path: Path) -> None:
     write(base, [("k1", 1, "p", "a")], **METADATA)
     for said in (check(base), end(base), end(base)):
         assert said.may_hold_keys
-        for request in (SIMPLE, {"index": IndexKind.GLOBAL_BLOOM}):
+        for request in (SIMPLE, {"index": IndexType.GLOBAL_BLOOM}):
             with pytest.raises(Refused, match=r"is not written by the index .* while keys may be in logs alone"):
                 write(base, [("k1", 2, "p", "b")], **request)
         with pytest.raises(Refused, match="The record index is not removed while keys may be in logs alone"):

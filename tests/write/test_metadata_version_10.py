@@ -17,12 +17,12 @@ from lakeward.format.metadata.record import (
     PartitionStatsRecord,
     RecordIndexRecord,
 )
+from lakeward.index.index_type import IndexType
 from lakeward.services.verification.metadata_check import SampleSize, check_metadata
 from lakeward.storage.local import LocalStorage
 from lakeward.table.metadata.metadata_reader import MetadataReader
 from lakeward.table.metadata.metadata_table import load_metadata_table
 from lakeward.table.new_table import NewIndex, NewIndexes
-from lakeward.write.request import IndexKind
 from tests.clocks import SkippingClock
 from tests.our_reader import scan
 from tests.services.metadata.run.compacting_metadata import compact_metadata
@@ -83,7 +83,7 @@ def test_it_says_what_that_of_version_9_says(tmp_path: Path) -> None:
     ]
     for base in tables.values():
         for rows, operation in steps:
-            write(base, rows, operation, index=IndexKind.METADATA, fill_missing=True)
+            write(base, rows, operation, index=IndexType.METADATA, fill_missing=True)
     of_9, of_10 = (shown(base) for base in tables.values())
     assert of_9.keys() == {BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX}
     assert of_9 == of_10

@@ -17,11 +17,12 @@ from lakeward.base.errors import Refused, Unsupported
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.index import record_locations
+from lakeward.index.index_type import IndexType
 from lakeward.index.location import PARTITION_PATH, RECORD_KEY
 from lakeward.index.metadata_record_index import MetadataRecordIndex
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import NewIndex, NewIndexes
-from lakeward.write.request import FileSizes, IndexKind
+from lakeward.write.request import FileSizes
 from tests.clocks import SkippingClock
 from tests.crash.compacting import compact
 from tests.crash.metadata_compacting import check_agrees
@@ -35,9 +36,9 @@ KEYS = [f"k{number:02}" for number in range(16)]
 PARTITIONS = ["p0", "p1", "p2"]
 BY_RECORD = NewIndexes(finds_keys=NewIndex.METADATA)
 INDEXES = {
-    IndexKind.GLOBAL_SIMPLE: NewIndexes(),
-    IndexKind.METADATA: BY_RECORD,
-    IndexKind.GLOBAL_BLOOM: NewIndexes(bloom_filters=True),
+    IndexType.GLOBAL_SIMPLE: NewIndexes(),
+    IndexType.METADATA: BY_RECORD,
+    IndexType.GLOBAL_BLOOM: NewIndexes(bloom_filters=True),
 }
 
 
@@ -69,7 +70,7 @@ class History:
     base: Path
     by_event_time: bool
     moves: bool
-    index: IndexKind
+    index: IndexType
     rows: dict[str, tuple[str, int, str, Any]] = field(default_factory=dict)
     clock: SkippingClock = field(default_factory=SkippingClock)
     shown: list[str] = field(default_factory=list)
@@ -159,7 +160,7 @@ def test_a_history_of_moves(tmp_path: Path, seed: int) -> None:
 def test_what_a_move_writes(tmp_path: Path, table_type: str) -> None:
     """The group that is left counts a delete, and the new partition an insert; a row that loses is in no file."""
     base = new_table(tmp_path / "t", table_type=table_type)
-    by = {"index": IndexKind.GLOBAL_SIMPLE, "moves_rows": True}
+    by = {"index": IndexType.GLOBAL_SIMPLE, "moves_rows": True}
     write(base, [("k1", 5, "p0", "a"), ("k2", 5, "p0", "a")], **by)
 
     moved = write(base, [("k1", 6, "p1", "b"), ("k2", 4, "p1", "late")], **by)
@@ -175,13 +176,13 @@ def test_what_a_move_writes(tmp_path: Path, table_type: str) -> None:
 
 @pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
 @pytest.mark.parametrize("index", INDEXES)
-def test_a_key_that_is_in_several_partitions(tmp_path: Path, index: IndexKind, table_type: str) -> None:
+def test_a_key_that_is_in_several_partitions(tmp_path: Path, index: IndexType, table_type: str) -> None:
     """It leaves all that the index knows, but for the one that it goes to; the record index knows one of them. Where it
     is in two partitions Hudi makes two rows of it in the one that it goes to."""
     base = new_table(tmp_path / "t", table_type=table_type, indexes=BY_RECORD)
     for partition in PARTITIONS:
-        write(base, [("k1", 1, partition, partition)], "insert", index=IndexKind.SIMPLE)
-    if index is IndexKind.METADATA:
+        write(base, [("k1", 1, partition, partition)], "insert", index=IndexType.SIMPLE)
+    if index is IndexType.METADATA:
         write(base, [("k1", 2, "p9", "b")], index=index, moves_rows=True)
         there = [(row["_hoodie_partition_path"], row["v"]) for row in read_rows(base)]
         assert sorted(there) == [("p0", "p0"), ("p1", "p1"), ("p9", "b")]
@@ -189,7 +190,7 @@ def test_a_key_that_is_in_several_partitions(tmp_path: Path, index: IndexKind, t
     write(base, [("k1", 2, "p1", "b")], index=index, moves_rows=True)
     assert found(base) == {"k1": ("p1", 2, "p1", "b")}
     # The record index knew it in p2, and knows it in p1 now.
-    write(base, [("k1", 3, "p1", "c")], index=IndexKind.METADATA, sizes=FileSizes(small_file=0))
+    write(base, [("k1", 3, "p1", "c")], index=IndexType.METADATA, sizes=FileSizes(small_file=0))
     assert found(base) == {"k1": ("p1", 3, "p1", "c")}
 
 
@@ -197,7 +198,7 @@ def test_a_key_that_a_log_deleted(tmp_path: Path) -> None:
     """The group that it left is not written again, whether rows move or not; there the key would live again. Keeps 2
     of write/flow/one_place."""
     base = new_table(tmp_path / "t")
-    no_merge = {"sizes": FileSizes(small_file=0), "index": IndexKind.GLOBAL_SIMPLE}
+    no_merge = {"sizes": FileSizes(small_file=0), "index": IndexType.GLOBAL_SIMPLE}
     write(base, [("k1", 1, "p0", "a"), ("k2", 1, "p0", "a")], **no_merge)
     write(base, [("k1", 2, "p1", "b")], moves_rows=True, **no_merge)
     for moves in (False, True):
@@ -211,7 +212,7 @@ def test_a_key_that_a_log_deleted(tmp_path: Path) -> None:
 def test_a_late_delete_leaves_the_key_in_the_record_index(tmp_path: Path, moves: bool) -> None:
     """The row lives on, and the next one of the key finds it."""
     base = new_table(tmp_path / "t", indexes=BY_RECORD)
-    by = {"index": IndexKind.METADATA, "moves_rows": moves}
+    by = {"index": IndexType.METADATA, "moves_rows": moves}
     write(base, with_deletes([("k1", 5, "p0", "a"), ("k2", 5, "p0", "a")], [False, False]), **by)
 
     write(base, with_deletes([("k1", 4, "p0", "late"), ("k2", 6, "p0", "")], [True, True]), **by)
@@ -225,7 +226,7 @@ def test_several_ordering_fields(tmp_path: Path, version: int) -> None:
     """They are compared one after the other. A native log cannot hold the delete, and nothing is written."""
     columns = pa.schema([*COLUMNS, ("nr", pa.int64())])
     base = new_table(tmp_path / "t", version=version, ordering_fields=("ts", "nr"), schema=schema_text(columns, "t"))
-    by = {"index": IndexKind.GLOBAL_SIMPLE, "moves_rows": True, "sizes": FileSizes(small_file=0)}
+    by = {"index": IndexType.GLOBAL_SIMPLE, "moves_rows": True, "sizes": FileSizes(small_file=0)}
 
     def rows(*of: tuple[str, int, str, str, int]) -> pa.RecordBatch:
         return rows_of(of, columns)

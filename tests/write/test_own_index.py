@@ -16,9 +16,10 @@ import pytest
 from lakeward.base.clock import Clock
 from lakeward.base.errors import Refused, UsageError
 from lakeward.index import overlay
+from lakeward.index.index_type import IndexType
 from lakeward.storage.local import LocalStorage
 from lakeward.write.flow.in_process import InProcessFlow
-from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
+from lakeward.write.request import WriteOperation, WriteRequest
 from lakeward.write.tagging.tagging_choice import OpenIndex
 from lakeward.write.whole_write import write_rows
 from tests.clocks import SkippingClock
@@ -46,7 +47,7 @@ def write_by(
     **request: Any,
 ) -> None:
     batch = rows_of(rows)
-    asked = WriteRequest(WriteOperation(operation), index=IndexKind.POSTGRES, **request)
+    asked = WriteRequest(WriteOperation(operation), index=IndexType.POSTGRES, **request)
     table = serviced_table(str(base), STORAGE, ScriptedProcesses())
     table = replace(table, clock=clock or table.clock)
     write_rows(table, asked, InProcessFlow(STORAGE, [batch]), batch.schema, open_index)
@@ -67,7 +68,7 @@ def test_the_rows_are_those_of_a_write_by_base_files(tmp_path: Path, seed: int, 
     is_global, moves = scope != "partition", scope == "moves"
     entries, clock = MemoryEntries(is_global=is_global), SkippingClock()
     own, hudis = (new_table(tmp_path / name, table_type=table_type) for name in ("own", "hudis"))
-    kind = IndexKind.GLOBAL_SIMPLE if is_global else IndexKind.SIMPLE
+    kind = IndexType.GLOBAL_SIMPLE if is_global else IndexType.SIMPLE
     for step in range(1, 7):
         keys = chance.sample(KEYS, chance.randint(1, 6))
         rows: list[Row] = [(key, step, chance.choice("pq"), f"v{step}") for key in keys]

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
+from lakeward.index.index_type import IndexType
 from lakeward.index.record.index_growth import Scaling, ScalingWay
 from lakeward.index.record.merge_choice import MergeOptions
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.protocol.index.record_index_writer import RecordIndexWriter
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.write.request import IndexKind
 from lakeward.write.tagging.tagging_choice import OpenIndex
 from tests.index.external.memory_entries import MemoryEntries
 from tests.index.external.test_external_lives import Indexing
@@ -38,7 +38,7 @@ class Indexed(Indexing):
     """A key is one in the table, and goes where its rows belong; else it is one in its partition, and stays there."""
     stays: bool = False
     """Whether rows come for the partitions that have their keys."""
-    ways: list[tuple[IndexKind, OpenIndex]] = field(default_factory=list)
+    ways: list[tuple[IndexType, OpenIndex]] = field(default_factory=list)
 
     def write(self, rows: list[Row], operation: str, **request: Any) -> None:
         kind, opens = self.chance.choice(self.ways)
@@ -73,7 +73,7 @@ class Indexed(Indexing):
         return f"p{self.chance.randrange(3)}"
 
 
-def live(path: Path, seed: int, kinds: list[IndexKind], steps: int) -> None:
+def live(path: Path, seed: int, kinds: list[IndexType], steps: int) -> None:
     chance = random.Random(f"{seed} {kinds}")
     table_type = chance.choice(["MERGE_ON_READ", "COPY_ON_WRITE"])
     is_global, by_event_time = chance.random() < 0.6, chance.random() < 0.7
@@ -82,9 +82,9 @@ def live(path: Path, seed: int, kinds: list[IndexKind], steps: int) -> None:
     base = new_table(path, version=version, table_type=table_type, ordering_fields=ordering_fields)
     folder = Path(RecordOptions().folder(str(base)))
     new_record_index(folder, is_global=is_global, buckets=2, scaling=Scaling(way, entries_max=8))
-    life = Indexed(chance, base, table_type, by_event_time, {"index": IndexKind.SIMPLE}, is_global=is_global)
+    life = Indexed(chance, base, table_type, by_event_time, {"index": IndexType.SIMPLE}, is_global=is_global)
     outside: OpenIndex = partial(opened_outside, MemoryEntries(is_global=is_global))
-    ways: dict[IndexKind, OpenIndex] = {IndexKind.RECORD: life.record_index, IndexKind.POSTGRES: outside}
+    ways: dict[IndexType, OpenIndex] = {IndexType.RECORD: life.record_index, IndexType.POSTGRES: outside}
     life.ways = [(kind, ways[kind]) for kind in kinds]
     life.indexes = [opens for _, opens in life.ways]  # type: ignore[misc]
     life.shown.append(f"seed {seed}: version {version} {table_type} {is_global=} {by_event_time=} {way}")
@@ -98,12 +98,12 @@ def live(path: Path, seed: int, kinds: list[IndexKind], steps: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kinds",
-    [[IndexKind.RECORD], [IndexKind.RECORD, IndexKind.POSTGRES]],
+    [[IndexType.RECORD], [IndexType.RECORD, IndexType.POSTGRES]],
     ids=["record", "mixed"],
 )
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(2, runs(20)))])
 @pytest.mark.turns(35)
-def test_a_table_is_written_by_its_indexes(tmp_path: Path, seed: int, kinds: list[IndexKind]) -> None:
+def test_a_table_is_written_by_its_indexes(tmp_path: Path, seed: int, kinds: list[IndexType]) -> None:
     """Whatever the index had that a write went by, each key is where its last row belongs, once in its scope, and each
     index says so; with appends, deletes, moves, compactions, cleans, restores, and deaths in the middle of them."""
     live(tmp_path / "t", seed, kinds, 14)

@@ -9,10 +9,11 @@ import pytest
 from lakeward.base.errors import Refused, TryLater, UsageError
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from lakeward.format.timeline.instant import Instant, State
+from lakeward.index.index_type import IndexType
 from lakeward.index.simple_bucket import bucket_of
 from lakeward.table.file_group import FrozenGroup
 from lakeward.write.placement import average_row_bytes, place
-from lakeward.write.request import FileSizes, IndexKind, WriteOperation, WriteRequest
+from lakeward.write.request import FileSizes, WriteOperation, WriteRequest
 from lakeward.write.target import Workload
 from tests.synthetic_table import file_group, minute, snapshot_of
 
@@ -31,7 +32,7 @@ def table(*groups, cow=False, **fields):
 def placed(snapshot, rows, operation=WriteOperation.UPSERT, *, buckets=None, index=None, into_logs=False, **request):
     """Places of partition `p` with their rows, and what happened to them as text. Uuids are numbered from 0."""
     numbers = count()
-    kind = index or (IndexKind.BUCKET if buckets else IndexKind.SIMPLE)
+    kind = index or (IndexType.BUCKET if buckets else IndexType.SIMPLE)
     return place(
         snapshot,
         Workload({(at if isinstance(at, tuple) else ("p", at)): n for at, n in rows.items()}),
@@ -145,7 +146,7 @@ INTO_LOGS: dict[str, tuple[list[Any], dict[Any, int], dict[str, Any], list[str]]
         ["create 00000000-uuid-0: 1 of new"],
     ),
     "what looks for no key": ([group(A, 50)], {None: 3}, {"operation": INSERT}, ["merge a-0: 3 of new"]),
-    "an index of base files": ([group(A, 50)], {None: 3}, {"index": IndexKind.SIMPLE}, ["merge a-0: 3 of new"]),
+    "an index of base files": ([group(A, 50)], {None: 3}, {"index": IndexType.SIMPLE}, ["merge a-0: 3 of new"]),
     "copy on write": ([group(A, 50)], {None: 3}, {"cow": True}, ["merge a-0: 3 of new"]),
     "small files are off": ([group(A, 1)], {None: 3}, {"sizes": 0}, ["create 00000000-uuid-0: 3 of new"]),
 }
@@ -156,7 +157,7 @@ def test_new_keys_into_logs(case):
     """An operator lets them; 1 and 3 of `write/placement` hold here, too."""
     groups, rows, said, expected = INTO_LOGS[case]
     snapshot = table(*groups, cow=said.get("cow", False))
-    index, operation = said.get("index", IndexKind.METADATA), said.get("operation", UPSERT)
+    index, operation = said.get("index", IndexType.METADATA), said.get("operation", UPSERT)
     sizes = replace(SIZES, small_file=said.get("sizes", SIZES.small_file))
     found = placed(snapshot, rows, operation, index=index, into_logs=True, sizes=sizes)
 
@@ -243,7 +244,7 @@ REFUSED = {
     "frozen in another partition, and its keys are not known": (
         {"frozen": (replace(FROZEN, partition_path="q"),)},
         {None: 1},
-        {"index": IndexKind.GLOBAL_SIMPLE},
+        {"index": IndexType.GLOBAL_SIMPLE},
         "its log is gone",
     ),
     "frozen, and replaced": (
@@ -259,7 +260,7 @@ REFUSED = {
         {"operation": WriteOperation.INSERT_OVERWRITE},
         "Clustering",
     ),
-    "an index that is wrong": ({}, {"z-0": 1}, {"index": IndexKind.METADATA}, "the index names it"),
+    "an index that is wrong": ({}, {"z-0": 1}, {"index": IndexType.METADATA}, "the index names it"),
     "no buckets": ({}, {"00000001": 1}, {"buckets": 4}, "that of no bucket of 4"),
 }
 

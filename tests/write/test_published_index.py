@@ -11,12 +11,13 @@ import pyarrow as pa
 import pytest
 
 from lakeward.base.errors import Conflict, Refused, StoreUnavailable
+from lakeward.index.index_type import IndexType
 from lakeward.index.overlay import current_index
 from lakeward.services.together.restore.run.restore import restore
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.write.own_index import OwnIndexPart
-from lakeward.write.request import FileSizes, IndexKind
+from lakeward.write.request import FileSizes
 from tests.crash.compacting import compact
 from tests.crash.metadata_compacting import check_agrees
 from tests.faults import FaultyStorage
@@ -50,7 +51,7 @@ def entries(base: Path) -> MemoryEntries:
 
 
 def write_by(base: Path, entries: MemoryEntries, rows: Any, operation: str = "upsert", **request: Any) -> str:
-    by = {"index": IndexKind.POSTGRES, "open_index": opener(entries), "clock": CLOCK, "sizes": NOTHING_SMALL}
+    by = {"index": IndexType.POSTGRES, "open_index": opener(entries), "clock": CLOCK, "sizes": NOTHING_SMALL}
     return write(base, rows, operation, **(by | request)).instant
 
 
@@ -107,7 +108,7 @@ def test_a_write_that_meets_another_one(base: Path, entries: MemoryEntries) -> N
         rows: list[Row] = [("k1", 2, "p", f"{number}")]
         return lambda: write(base, rows, options={"writers_stopped": False}, clock=CLOCK)
 
-    by: dict[str, Any] = {"index": IndexKind.POSTGRES, "open_index": opener(entries)}
+    by: dict[str, Any] = {"index": IndexType.POSTGRES, "open_index": opener(entries)}
     if scan(base).config.is_merge_on_read:
         by["sizes"] = FileSizes()
     before = entries.commits()
@@ -221,7 +222,7 @@ def test_a_table_with_both(tmp_path: Path) -> None:
     """A record index in the metadata table is kept beside the index that the write uses, and by a write that uses
     none of both too."""
     base = new_table(tmp_path / "t", indexes=NewIndexes(finds_keys=NewIndex.METADATA))
-    write(base, FIRST, index=IndexKind.METADATA, clock=CLOCK)
+    write(base, FIRST, index=IndexType.METADATA, clock=CLOCK)
     entries = MemoryEntries(is_global=True)
     build(base, entries)
     write_by(base, entries, [("k1", 2, "p", "b"), ("k4", 2, "r", "b")])
@@ -252,7 +253,7 @@ def test_an_index_beside_the_one_that_a_write_goes_by(base: Path, entries: Memor
     write_by(base, entries, [("k1", 2, "p", "b"), ("k4", 2, "p", "b")], shadow=opener(shadow))
     for each in (entries, shadow):
         assert [key for key, _ in located_alone(base, each, KEYS)] == ["k1", "k2", "k3", "k4"]
-    write(base, [("k5", 3, "p", "c")], index=IndexKind.GLOBAL_SIMPLE, shadow=opener(shadow), clock=CLOCK)
+    write(base, [("k5", 3, "p", "c")], index=IndexType.GLOBAL_SIMPLE, shadow=opener(shadow), clock=CLOCK)
     if scan(base).config.is_merge_on_read:
         with pytest.raises(Refused, match="does not have yet"):
             located_alone(base, shadow, KEYS)
@@ -278,7 +279,7 @@ def test_a_failed_write_is_forgotten_by_both(base: Path, entries: MemoryEntries)
             base,
             [("k1", 2, "p", "b"), ("k4", 2, "p", "b")],
             lambda: write(base, [("k1", 3, "p", "c")], clock=CLOCK),
-            index=IndexKind.POSTGRES,
+            index=IndexType.POSTGRES,
             open_index=opener(entries),
             shadow=opener(shadow),
         )

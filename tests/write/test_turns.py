@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from lakeward.write.request import FileSizes, IndexKind
+from lakeward.index.index_type import IndexType
+from lakeward.write.request import FileSizes
 from tests.faults import FaultyStorage
 from tests.index.following import truth
 from tests.runs import runs
@@ -88,9 +89,9 @@ def test_ten_tables(tmp_path: Path, seed: int) -> None:
 def _write(table: Table, chance: random.Random, storage: Turns) -> None:
     rows: list[Row] = [(key, 1, chance.choice("pqr"), "x") for key in chance.sample(KEYS, chance.randint(1, 5))]
     operation = chance.choice(["upsert", "upsert", "delete"])
-    by: dict[str, Any] = {"index": IndexKind.GLOBAL_SIMPLE}
+    by: dict[str, Any] = {"index": IndexType.GLOBAL_SIMPLE}
     if chance.random() < 0.7:
-        by = {"index": IndexKind.RECORD, "open_index": lambda snapshot: opened(table.base, snapshot, storage)}
+        by = {"index": IndexType.RECORD, "open_index": lambda snapshot: opened(table.base, snapshot, storage)}
     (before,) = table.states
     named = {key: partition for key, _, partition, _ in rows}
     kept = {key: partition for key, partition in before.items() if key not in named}

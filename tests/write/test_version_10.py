@@ -10,8 +10,8 @@ import pytest
 
 from lakeward.base.errors import Refused, UsageError
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
+from lakeward.index.index_type import IndexType
 from lakeward.table.new_table import NewIndex, NewIndexes
-from lakeward.write.request import IndexKind
 from tests import native_log_judge as judge
 from tests.crash.metadata_compacting import check_agrees
 from tests.our_reader import read_rows, scan
@@ -21,8 +21,8 @@ from tests.write.writing import BUCKETS, Row, new_table, rows_of, values, write
 
 INDEXES: dict[str, tuple[dict[str, Any], NewIndexes]] = {
     "bucket": (BUCKETS, NewIndexes()),
-    "simple": ({"index": IndexKind.SIMPLE}, NewIndexes()),
-    "record": ({"index": IndexKind.METADATA}, NewIndexes(finds_keys=NewIndex.METADATA)),
+    "simple": ({"index": IndexType.SIMPLE}, NewIndexes()),
+    "record": ({"index": IndexType.METADATA}, NewIndexes(finds_keys=NewIndex.METADATA)),
 }
 FIRST: list[Row] = [("k1", 5, "p", "a"), ("k2", 5, "p", "a"), ("k3", 5, "q", "a"), ("k4", 5, "q", "a")]
 SECOND: list[Row] = [("k1", 6, "p", "b"), ("k3", 4, "q", "late"), ("k5", 1, "p", "new")]

@@ -17,11 +17,12 @@ from lakeward.base.errors import Cancelled, Conflict, LakewardError, Refused, Tr
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.format.partition_metadata import read_partition_metadata
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
+from lakeward.index.index_type import IndexType
 from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.storage.local import LocalStorage
 from lakeward.table.table_config import COMMIT_TIME_ORDERING
 from lakeward.write.flow.in_process import InProcessFlow
-from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
+from lakeward.write.request import WriteOperation, WriteRequest
 from lakeward.write.tagging.tagging_choice import OpenIndex
 from lakeward.write.whole_write import write_rows
 from tests.clocks import SkippingClock
@@ -318,7 +319,7 @@ def test_what_other_engines_left_stays(tmp_path: Path) -> None:
 
 def test_the_index_kind_is_in_the_request() -> None:
     """The default is Hudi's on Spark."""
-    assert WriteRequest(WriteOperation.UPSERT).index is IndexKind.SIMPLE
+    assert WriteRequest(WriteOperation.UPSERT).index is IndexType.SIMPLE
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,14 @@ import pyarrow as pa
 
 from lakeward.base.clock import Clock
 from lakeward.format.avro.schema_text import schema_text
+from lakeward.index.index_type import IndexType
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.table_birth import create_table
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from lakeward.table.new_table import MERGE_ON_READ, NewTable
 from lakeward.write.flow.in_process import InProcessFlow
-from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
+from lakeward.write.request import WriteOperation, WriteRequest
 from lakeward.write.tagging.tagging_choice import OpenIndex
 from lakeward.write.whole_write import WriteReport, write_rows
 from tests.clocks import SkippingClock
@@ -29,7 +30,7 @@ COLUMNS = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string
 
 Row = tuple[str, int, str, str | None]
 
-BUCKETS = {"index": IndexKind.BUCKET, "buckets": 2}
+BUCKETS = {"index": IndexType.BUCKET, "buckets": 2}
 
 
 def new_table(path: Path, storage: Storage | None = None, **changes: Any) -> Path:

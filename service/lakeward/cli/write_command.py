@@ -27,13 +27,13 @@ from lakeward.cli.options.table_creation import column_names
 from lakeward.cli.options.values import parse_option, parse_pairs
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import serviced_table
-from lakeward.index.index_type import OWN_TYPES, IndexType
+from lakeward.index.index_type import OWN_TYPES, IndexType, LookupType
 from lakeward.index.out_of_use import check_in_use
 from lakeward.index.tee import read_tee
 from lakeward.services.indexing.settings import record_options_of
 from lakeward.write.flow.choice import open_flow
-from lakeward.write.index_choice import KIND_OF, choose_index
-from lakeward.write.request import CONFLICT_RETRIES, FileSizes, IndexKind, WriteOperation, WriteRequest
+from lakeward.write.index_choice import choose_index
+from lakeward.write.request import CONFLICT_RETRIES, FileSizes, WriteOperation, WriteRequest
 from lakeward.write.target import Assignment, HandleKind, rows_of_targets
 from lakeward.write.whole_write import WriteReport, preview_rows, write_rows
 from lakeward.write.write_start import timeline_snapshot
@@ -57,7 +57,7 @@ def write(
         WriteOperation, typer.Option(help="Write operation: upsert, insert, bulk_insert, delete, …")
     ] = WriteOperation.UPSERT,
     index: Annotated[
-        IndexKind | None,
+        IndexType | None,
         typer.Option(
             help="Index type; default bucket with --buckets, else what `lakeward index tee` chose, else metadata "
             "if the metadata table has a record index, else simple."
@@ -165,14 +165,14 @@ def write(
             update_partition_path,
             primary=tee.primary,
         )
-        if index_url is not None and chosen.kind is not IndexKind.POSTGRES and tee.shadow is not IndexType.POSTGRES:
+        if index_url is not None and chosen.type is not IndexType.POSTGRES and tee.shadow is not IndexType.POSTGRES:
             raise UsageError(
                 "--index-url goes with the index postgres alone.", remedy="Leave it out, or name that index."
             )
         sizes = FileSizes()
         request = WriteRequest(
             operation=operation,
-            index=chosen.kind,
+            index=chosen.type,
             buckets=chosen.buckets,
             bucket_fields=chosen.bucket_fields,
             moves_rows=chosen.moves_rows,
@@ -207,7 +207,7 @@ def write(
 @contextmanager
 def _index_of(opened: ConfiguredTable, request: WriteRequest, url: str | None) -> Iterator[OpenIndex | None]:
     """Lakeward's own index that the request names. Raises `Refused` where it is out of use."""
-    kind = next((own for own in OWN_TYPES if KIND_OF[own] is request.index), None)
+    kind = next((own for own in OWN_TYPES if own is request.index), None)
     if kind is None:
         yield None
         return
@@ -217,7 +217,7 @@ def _index_of(opened: ConfiguredTable, request: WriteRequest, url: str | None) -
 
 
 @contextmanager
-def _shadow_of(opened: ConfiguredTable, shadow: IndexType | None, url: str | None) -> Iterator[OpenIndex | None]:
+def _shadow_of(opened: ConfiguredTable, shadow: LookupType | None, url: str | None) -> Iterator[OpenIndex | None]:
     """Lakeward's own index that is compared with the primary index. If it does not answer it is behind by this write,
     which lookups in it cover.
     """

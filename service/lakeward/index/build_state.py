@@ -15,7 +15,7 @@ from functools import cached_property
 
 from lakeward.base.paths import join
 from lakeward.base.quantities import format_duration
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import IndexType, LookupType
 from lakeward.index.key_changes.group_changes import TableFiles
 from lakeward.index.key_changes.table_commits import TableCommit, newest_change
 from lakeward.index.key_checkpoints import BUILD_FOLDER, KeyCheckpoint, list_checkpoints, slice_digest
@@ -97,7 +97,7 @@ class BuildState:
         return sum(slice_.bytes for slice_ in self.missing.values())
 
 
-def build_folder(base_path: str, kind: IndexType, record: RecordOptions) -> str:
+def build_folder(base_path: str, kind: LookupType, record: RecordOptions) -> str:
     """The folder of builds of an index of Lakeward's own: below the record index, with which it goes, or for one in a
     database, of which tasks know nothing, below the table or where its record index is."""
     if kind is IndexType.RECORD:

@@ -14,7 +14,7 @@ from lakeward.index.external.entry_store import EntryStore
 from lakeward.index.external.external_index import ExternalIndex
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Index
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import IndexType, LookupType
 from lakeward.index.metadata_record_index import MetadataRecordIndex, check_has_record_index, check_record_index
 from lakeward.index.out_of_use import check_in_use
 from lakeward.index.overlay import current_index
@@ -28,7 +28,7 @@ from lakeward.table.snapshot import TableSnapshot
 def open_index(
     storage: Storage,
     snapshot: TableSnapshot,
-    type_: IndexType,
+    type_: LookupType,
     *,
     clock: Clock,
     is_judged: bool = False,
@@ -73,7 +73,7 @@ def open_index(
             )
 
 
-def type_of_choice(snapshot: TableSnapshot) -> IndexType:
+def type_of_choice(snapshot: TableSnapshot) -> LookupType:
     """The type that lookups use where none is named: the one that need not read base files, if there is such."""
     has_record_index = RECORD_INDEX in snapshot.config.built_metadata_partitions
     return IndexType.METADATA if has_record_index else IndexType.SIMPLE

@@ -1,10 +1,15 @@
-"""The types of indexes, by which an operator names one.
+"""The types of indexes, by which an operator and a write name one.
 
-    simple      keys of the newest base files
-    bloom       the same, of the files whose ranges and filters of keys leave a key possible
-    metadata    the record index that Hudi keeps in the metadata table
-    record      hash buckets of Lakeward below the table, RFC-08's
-    postgres    entries of Lakeward in a PostgreSQL database
+    simple         keys of the newest base files: a write looks in the partitions that its rows come for
+    global_simple  the same, in all partitions
+    bloom          as simple, of the files whose ranges and filters of keys leave a key possible
+    global_bloom   the same, in all partitions
+    bucket         the hash of the key: a partition has as many file groups as it has buckets
+    metadata       the record index that Hudi keeps in the metadata table
+    record         hash buckets of Lakeward below the table, RFC-08's, which says itself how far a key is unique
+    postgres       entries of Lakeward in a PostgreSQL database, which says itself how far a key is unique
+
+A lookup says itself in which partitions it looks, and a hash finds no row: so lookups have five of the types.
 
 Touches: nothing.
 """
@@ -12,7 +17,7 @@ Touches: nothing.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal, get_args
 
 INDEX_NAME: Final = "keys"
 """A table has one index in a database, of this name,"""
@@ -22,14 +27,30 @@ REBUILT_NAME: Final = "keys.rebuilt"
 
 class IndexType(StrEnum):
     SIMPLE = "simple"
+    GLOBAL_SIMPLE = "global_simple"
     BLOOM = "bloom"
+    GLOBAL_BLOOM = "global_bloom"
+    BUCKET = "bucket"
     METADATA = "metadata"
     RECORD = "record"
     POSTGRES = "postgres"
 
     @property
+    def is_global(self) -> bool:
+        """Whether a key is one in all of the table, whatever the index says of itself."""
+        return self in (IndexType.GLOBAL_SIMPLE, IndexType.GLOBAL_BLOOM, IndexType.METADATA)
+
+    @property
+    def has_filters(self) -> bool:
+        return self in (IndexType.BLOOM, IndexType.GLOBAL_BLOOM)
+
+    @property
+    def finds_keys_in_base_files(self) -> bool:
+        return self in (IndexType.SIMPLE, IndexType.GLOBAL_SIMPLE) or self.has_filters
+
+    @property
     def is_own(self) -> bool:
-        """One of Lakeward's, which follows its table."""
+        """One of Lakeward's, which follows its table, and learns of each write that uses it."""
         return self in OWN_TYPES
 
     @property
@@ -37,5 +58,21 @@ class IndexType(StrEnum):
         """Lakeward brings it up to date: one of its own, or the cache of filters."""
         return self.is_own or self is IndexType.BLOOM
 
+    @property
+    def keeps_places(self) -> bool:
+        """Whether it has a place for each key, wherever its row is, so that it finds keys that are in logs alone."""
+        return self is IndexType.METADATA or self.is_own
 
-OWN_TYPES: Final = (IndexType.RECORD, IndexType.POSTGRES)
+
+LookupType = Literal[IndexType.SIMPLE, IndexType.BLOOM, IndexType.METADATA, IndexType.RECORD, IndexType.POSTGRES]
+"""The types that answer where a key is, whichever write asks."""
+LOOKUP_TYPES: Final[tuple[LookupType, ...]] = get_args(LookupType)
+OWN_TYPES: Final[tuple[LookupType, ...]] = (IndexType.RECORD, IndexType.POSTGRES)
+
+
+def lookup_type(name: str) -> LookupType:
+    """The type of this name. Raises `ValueError` for one that answers no lookups."""
+    for each in LOOKUP_TYPES:
+        if each == name:
+            return each
+    raise ValueError(f"{str(name)!r} is not one of {', '.join(repr(each.value) for each in LOOKUP_TYPES)}.")

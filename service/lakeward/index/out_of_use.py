@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from lakeward.base.errors import NotFound, Refused
 from lakeward.base.paths import join
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import LookupType
 from lakeward.storage.storage import Storage
 from lakeward.table.table_config import hoodie_folder
 
@@ -32,7 +32,7 @@ FOLDER = ".lakeward/index"
 _ENDING = ".out-of-use"
 
 
-def out_of_use_path(base_path: str, type_: IndexType, record: RecordOptions | None = None) -> str:
+def out_of_use_path(base_path: str, type_: LookupType, record: RecordOptions | None = None) -> str:
     """
     Args:
         record: where Lakeward keeps indexes; of its own types it is needed.
@@ -45,7 +45,7 @@ def out_of_use_path(base_path: str, type_: IndexType, record: RecordOptions | No
 
 
 def why_out_of_use(
-    storage: Storage, base_path: str, type_: IndexType, record: RecordOptions | None = None
+    storage: Storage, base_path: str, type_: LookupType, record: RecordOptions | None = None
 ) -> str | None:
     """What was found to be wrong, as a sentence; None where the index is in use."""
     try:
@@ -54,7 +54,7 @@ def why_out_of_use(
         return None
 
 
-def check_in_use(storage: Storage, base_path: str, type_: IndexType, record: RecordOptions | None = None) -> None:
+def check_in_use(storage: Storage, base_path: str, type_: LookupType, record: RecordOptions | None = None) -> None:
     """Raises `Refused`."""
     why = why_out_of_use(storage, base_path, type_, record)
     if why is None:

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from lakeward.base.errors import Refused
 from lakeward.base.paths import join
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import LookupType, lookup_type
 from lakeward.index.manifest_form import ManifestForm
 from lakeward.index.out_of_use import FOLDER
 from lakeward.storage.storage import Storage
@@ -46,9 +46,9 @@ class ComparedCommit:
 @dataclass(frozen=True, slots=True)
 class Tee:
     number: int = 0
-    primary: IndexType | None = None
+    primary: LookupType | None = None
     """None: nothing is chosen, and writers use what the table shows."""
-    shadow: IndexType | None = None
+    shadow: LookupType | None = None
     through: str | None = None
     """What completed up to this time is compared, or was there when the two were chosen; None: nothing is."""
     is_cut_over: bool = False
@@ -151,7 +151,7 @@ def _document(tee: Tee) -> Mapping[str, Any]:
 def _tee(number: int, document: Mapping[str, Any]) -> Tee:
     named = ("through", "is_cut_over", "compared", "wrong", "keys", "keys_wrong", "clean", "by")
     said = {name: document[name] for name in named}
-    primary, shadow = (None if (of := document[name]) is None else IndexType(of) for name in ("primary", "shadow"))
+    primary, shadow = (None if (of := document[name]) is None else lookup_type(of) for name in ("primary", "shadow"))
     last = document["last_wrong"]
     return Tee(number, primary, shadow, last_wrong=None if last is None else ComparedCommit(**last), **said)
 

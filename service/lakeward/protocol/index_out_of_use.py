@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from lakeward.base.errors import AlreadyExists
 from lakeward.base.paths import parent
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import LookupType
 from lakeward.index.out_of_use import out_of_use_path
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.protocol.creation import create
@@ -17,7 +17,7 @@ from lakeward.storage.storage import Storage
 
 
 def take_out_of_use(
-    storage: Storage, base_path: str, type_: IndexType, why: str, record: RecordOptions | None = None
+    storage: Storage, base_path: str, type_: LookupType, why: str, record: RecordOptions | None = None
 ) -> bool:
     """Make Lakeward use the index no more; False where that was so already.
 
@@ -34,6 +34,6 @@ def take_out_of_use(
     return True
 
 
-def put_in_use(storage: Storage, base_path: str, type_: IndexType, record: RecordOptions | None = None) -> bool:
+def put_in_use(storage: Storage, base_path: str, type_: LookupType, record: RecordOptions | None = None) -> bool:
     """The index is right, or is gone and will be rebuilt; False where it was in use."""
     return storage.delete(out_of_use_path(base_path, type_, record))

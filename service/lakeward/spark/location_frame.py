@@ -26,7 +26,7 @@ from lakeward.base.clock import SystemClock
 from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import LakewardError, Refused, UsageError
 from lakeward.index.index import HashedIndex
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import IndexType, LookupType, lookup_type
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.scan.key_lookup import KeyLookup
 from lakeward.scan.slice_tasks import pack_tasks
@@ -59,7 +59,7 @@ def record_locations(
     table: str | Table,
     *,
     column: str | None = None,
-    index: IndexType | str | None = None,
+    index: LookupType | str | None = None,
     memory_bytes: int = MEMORY_BYTES,
     timezone: str | None = None,
 ) -> DataFrame:
@@ -82,7 +82,7 @@ def record_locations(
     check_session(keys.sparkSession)
     named = _key_column(keys, column)
     opened = table if isinstance(table, Table) else Table(table, timezone=timezone)
-    chosen = _open_index(opened, None if index is None else IndexType(index))
+    chosen = _open_index(opened, None if index is None else lookup_type(index))
     wanted = keys.withColumn(KEY, functions.col(*quoted([named])).cast("string"))
     once = wanted.select(KEY).where(functions.col(KEY).isNotNull()).distinct()
     if chosen is None:
@@ -109,7 +109,7 @@ def _key_column(keys: DataFrame, column: str | None) -> str:
     return column
 
 
-def _open_index(table: Table, asked: IndexType | None) -> HashedIndex | None:
+def _open_index(table: Table, asked: LookupType | None) -> HashedIndex | None:
     """An index as of the table's moment; None where the rows are read."""
     if asked is IndexType.SIMPLE:
         return None

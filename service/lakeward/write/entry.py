@@ -23,6 +23,7 @@ from lakeward.base.quantities import check_memory
 from lakeward.engine.dispatch.local import places_of_machine
 from lakeward.engine.dispatch.spark import SparkDispatcher
 from lakeward.engine.dispatch.spark_memory import SparkMemory
+from lakeward.index.index_type import IndexType
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.index.tee import read_tee
 from lakeward.merge.memory_budget import MEMORY_BYTES
@@ -37,7 +38,7 @@ from lakeward.storage.storage_of_url import open_storage
 from lakeward.write.flow.flow import Flow
 from lakeward.write.flow.in_process import InProcessFlow
 from lakeward.write.index_choice import choose_index
-from lakeward.write.request import CONFLICT_RETRIES, FileSizes, IndexKind, WriteOperation, WriteRequest
+from lakeward.write.request import CONFLICT_RETRIES, FileSizes, WriteOperation, WriteRequest
 from lakeward.write.tagging.tagging_choice import OpenIndex
 from lakeward.write.whole_write import WriteReport, write_rows
 from lakeward.write.write_start import timeline_snapshot
@@ -60,7 +61,7 @@ class WriteOptions(TypedDict, total=False):
     operation: WriteOperation | str
     writers_stopped: bool
     lock: LockOptions | None
-    index: IndexKind | str | None
+    index: IndexType | str | None
     index_location: str | None
     buckets: int | None
     bucket_fields: Sequence[str]
@@ -83,7 +84,7 @@ def write(
     operation: WriteOperation | str = WriteOperation.UPSERT,
     writers_stopped: bool = False,
     lock: LockOptions | None = None,
-    index: IndexKind | str | None = None,
+    index: IndexType | str | None = None,
     index_location: str | None = None,
     buckets: int | None = None,
     bucket_fields: Sequence[str] = (),
@@ -156,7 +157,7 @@ def write(
         )
     chosen = choose_index(
         timeline_snapshot(serviced).config,
-        None if index is None else IndexKind(index),
+        None if index is None else IndexType(index),
         buckets,
         tuple(bucket_fields),
         update_partition_path,
@@ -164,7 +165,7 @@ def write(
     )
     request = WriteRequest(
         asked,
-        index=chosen.kind,
+        index=chosen.type,
         buckets=chosen.buckets,
         bucket_fields=chosen.bucket_fields,
         moves_rows=chosen.moves_rows,
@@ -176,7 +177,7 @@ def write(
         conflict_retries=retries,
     )
     open_index = None
-    if chosen.kind is IndexKind.RECORD:
+    if chosen.type is IndexType.RECORD:
         open_index = _record_index(storage, base_path, index_location)
     if rows is None:
         return write_rows(serviced, request, InProcessFlow(storage, ()), None, open_index)

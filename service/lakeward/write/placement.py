@@ -39,6 +39,7 @@ from typing import Final
 from lakeward.base.errors import Refused, TryLater, UsageError
 from lakeward.format.file_name import parse_base_file
 from lakeward.format.timeline.commit_metadata import NO_COMMIT, CommitMetadata
+from lakeward.index.index_type import IndexType
 from lakeward.index.simple_bucket import BUCKET_DIGITS, bucket_of
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.merge.rules.merge_rules import MergeRules
@@ -49,7 +50,7 @@ from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.partition import paths_above
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import TableConfig
-from lakeward.write.request import FileSizes, IndexKind, WriteOperation, WriteRequest
+from lakeward.write.request import FileSizes, WriteOperation, WriteRequest
 from lakeward.write.target import Assignment, HandleKind, Share, SliceNames, Workload, WriteTarget, rows_of_targets
 
 _LIKELY_BUCKETS: Final = 10_000
@@ -94,7 +95,7 @@ def place(
     for (partition_path, at), rows in workload.rows.items():
         partitions[partition_path][at] = rows
     for partition_path in sorted(partitions):
-        if request.index is IndexKind.BUCKET:
+        if request.index is IndexType.BUCKET:
             placing.place_in_buckets(partition_path, partitions[partition_path])
         else:
             placing.place_by_size(partition_path, partitions[partition_path])
@@ -265,7 +266,7 @@ class _Placing:
                 self._groups[group.partition_path][group.file_id] = group
         for frozen in snapshot.frozen:
             self._frozen[frozen.partition_path][frozen.file_id] = frozen
-        if request.index is not IndexKind.BUCKET:
+        if request.index is not IndexType.BUCKET:
             self._check_no_buckets()
 
     def place_in_buckets(self, partition_path: str, rows: Mapping[str | None, int]) -> None:
@@ -401,7 +402,7 @@ class _Placing:
             prev_commit=slice_.base_file.instant,
             keeps_duplicates=not (
                 self._request.operation.finds_keys
-                or self._request.index is IndexKind.BUCKET
+                or self._request.index is IndexType.BUCKET
                 or self._snapshot.config.is_lsm_tree
             ),
         )

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from lakeward.index.index_type import IndexType
 from lakeward.protocol.transition import WriteAction
 
 CONFLICT_RETRIES = 3
@@ -52,50 +53,6 @@ class WriteOperation(StrEnum):
         return WriteAction.DELTA_COMMIT if is_merge_on_read else WriteAction.COMMIT
 
 
-class IndexKind(StrEnum):
-    """What finds the file group of a key."""
-
-    SIMPLE = "simple"
-    """The keys of the base files in the partitions that rows come for."""
-    GLOBAL_SIMPLE = "global_simple"
-    """The keys of all base files."""
-    BLOOM = "bloom"
-    """The same keys, in fewer files where the write asks for its keys alone: ranges and filters rule the others out."""
-    GLOBAL_BLOOM = "global_bloom"
-    """The keys of all base files, likewise."""
-    BUCKET = "bucket"
-    """The hash of the key: a partition has as many file groups as it has buckets."""
-    METADATA = "metadata"
-    """The record index of Hudi's, in the metadata table."""
-    RECORD = "record"
-    """Lakeward's record index below the table, which says itself whether a key is one in all of the table."""
-    POSTGRES = "postgres"
-    """An index of Lakeward's in a database, which says itself whether a key is one in all of the table."""
-
-    @property
-    def is_global(self) -> bool:
-        """Whether a key is one in all of the table, whatever the index says of itself."""
-        return self in (IndexKind.GLOBAL_SIMPLE, IndexKind.GLOBAL_BLOOM, IndexKind.METADATA)
-
-    @property
-    def has_filters(self) -> bool:
-        return self in (IndexKind.BLOOM, IndexKind.GLOBAL_BLOOM)
-
-    @property
-    def is_own(self) -> bool:
-        """Whether it is an index of Lakeward's, which learns of each write that uses it."""
-        return self in (IndexKind.RECORD, IndexKind.POSTGRES)
-
-    @property
-    def finds_keys_in_base_files(self) -> bool:
-        return self in (IndexKind.SIMPLE, IndexKind.GLOBAL_SIMPLE) or self.has_filters
-
-    @property
-    def keeps_places(self) -> bool:
-        """Whether it has a place for each key, wherever its row is, so that it finds keys that are in logs alone."""
-        return self is IndexKind.METADATA or self.is_own
-
-
 @dataclass(frozen=True, slots=True)
 class FileSizes:
     """Bytes, but for `rows_per_file`; the defaults are Hudi's."""
@@ -120,9 +77,9 @@ class FileSizes:
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
     operation: WriteOperation
-    index: IndexKind = IndexKind.SIMPLE
+    index: IndexType = IndexType.SIMPLE
     buckets: int | None = None
-    """How many buckets a partition has; for `IndexKind.BUCKET` alone."""
+    """How many buckets a partition has; for `IndexType.BUCKET` alone."""
     bucket_fields: tuple[str, ...] = ()
     """The key fields that are hashed; all of them where none is named."""
     moves_rows: bool = False
@@ -153,5 +110,5 @@ class WriteRequest:
         two rows in a first base file, of which updates reach one, or fails."""
         if self.deduplicate is not None:
             return self.deduplicate
-        has_one_place = self.index in (IndexKind.BUCKET, IndexKind.METADATA) or self.index.is_own
+        has_one_place = self.index in (IndexType.BUCKET, IndexType.METADATA) or self.index.is_own
         return self.operation.deduplicates or has_one_place

@@ -36,6 +36,7 @@ from lakeward.engine.dispatch.dispatcher import Progress
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.format.partition_metadata import PROPERTIES_NAME, PartitionMetadata, write_partition_metadata
+from lakeward.index.index_type import IndexType
 from lakeward.protocol.attempts.attempt import Attempt, Publication
 from lakeward.protocol.attempts.attempt_files import Winner
 from lakeward.protocol.attempts.fencing import fencing_of
@@ -56,7 +57,7 @@ from lakeward.write.assignment import Assign, assign_rows
 from lakeward.write.conflicts import find_conflict
 from lakeward.write.flow.flow import Flow
 from lakeward.write.own_index import OwnIndexPart, knows_its_keys, learns_beside
-from lakeward.write.request import IndexKind, WriteOperation
+from lakeward.write.request import WriteOperation
 from lakeward.write.tagging.tagging_choice import OpenIndex
 from lakeward.write.target import Assignment, HandleKind, TargetResult, WriteContext, WrittenFile
 from lakeward.write.write_start import BegunWrite, timeline_snapshot
@@ -426,7 +427,7 @@ class WriteRun:
             begun.instant,
             {*self._groups, *self._replaced_groups},
             is_merge_on_read=snapshot.config.is_merge_on_read,
-            by_bucket=begun.request.index is IndexKind.BUCKET,
+            by_bucket=begun.request.index is IndexType.BUCKET,
             touched=partial(read_touched, contents, snapshot.config),
         )
         if conflict is not None:

@@ -10,7 +10,7 @@ import pytest
 
 from lakeward.base.errors import BrokenFile
 from lakeward.format.parquet.unreadable import broken_if_unreadable
-from lakeward.write.request import IndexKind
+from lakeward.index.index_type import IndexType
 from tests.crash.compacting import everything
 from tests.write.test_whole_write import CLOCK
 from tests.write.writing import new_table, write
@@ -26,8 +26,8 @@ def broken_base(tmp_path: Path) -> Path:
     return base
 
 
-@pytest.mark.parametrize("index", [IndexKind.SIMPLE, IndexKind.BLOOM])
-def test_a_write_to_such_a_table(broken_base: Path, index: IndexKind) -> None:
+@pytest.mark.parametrize("index", [IndexType.SIMPLE, IndexType.BLOOM])
+def test_a_write_to_such_a_table(broken_base: Path, index: IndexType) -> None:
     """The file is named, and nothing is written."""
     before = everything(broken_base)
     with pytest.raises(BrokenFile, match=r"p/.*parquet cannot be read") as refused:

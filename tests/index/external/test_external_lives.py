@@ -17,12 +17,12 @@ import pytest
 from lakeward.index.external.external_index import ExternalIndex
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Indexed
+from lakeward.index.index_type import IndexType
 from lakeward.index.overlay import current_index
 from lakeward.services.indexing.run.index_build import build_index, update_and_tidy
 from lakeward.services.indexing.table_indexes import OpenOwnIndex
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.write.request import IndexKind
 from tests.clocks import SkippingClock
 from tests.faults import Killed
 from tests.index.builds import in_process
@@ -90,7 +90,7 @@ def live(
     seed: int,
     steps: int,
     make: Callable[[Path], list[OpenOwnIndex]] = in_memory,
-    own: IndexKind | None = None,
+    own: IndexType | None = None,
 ) -> Indexing:
     """
     Args:
@@ -99,7 +99,7 @@ def live(
     chance = random.Random(seed)
     table_type = chance.choice(["MERGE_ON_READ", "COPY_ON_WRITE"])
     base = new_table(path, version=chance.choice([9, 10]), table_type=table_type, ordering_fields=("ts",))
-    life = Indexing(chance, base, table_type, True, {"index": IndexKind.SIMPLE})
+    life = Indexing(chance, base, table_type, True, {"index": IndexType.SIMPLE})
     life.indexes = make(base)
     life.shown.append(f"seed {seed}: {table_type}")
     acts = [life.upsert] * 6 + [life.delete] * 3 + [life.insert, life.overwrite, life.delete_partition]
@@ -107,7 +107,7 @@ def live(
     acts += [life.savepoint, life.restore, life.restore, life.die, life.die]
     for _ in range(steps):
         if own is not None:
-            life.index = chance.choice([{"index": IndexKind.SIMPLE}, {"index": own, "open_index": life.indexes[1]}])
+            life.index = chance.choice([{"index": IndexType.SIMPLE}, {"index": own, "open_index": life.indexes[1]}])
         chance.choice(acts)()
         life.check()
     assert life.built or steps < 16

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.index.index_type import IndexType
 from lakeward.index.record.index_growth import Scaling, ScalingWay
 from lakeward.index.record.merge_choice import MergeOptions
 from lakeward.index.record.record_manifest import find_manifest
@@ -18,7 +19,6 @@ from lakeward.protocol.index.record_index_writer import RecordIndexWriter
 from lakeward.services.indexing.table_indexes import OpenOwnIndex
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.write.request import IndexKind
 from tests.index.external.test_external_lives import live
 from tests.index.record.reopened_record_index import new_record_index
 from tests.runs import runs
@@ -43,10 +43,10 @@ SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, ru
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("own", [None, IndexKind.RECORD], ids=["others write", "writes use it, too"])
+@pytest.mark.parametrize("own", [None, IndexType.RECORD], ids=["others write", "writes use it, too"])
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.turns(22)
-def test_a_table_is_followed(tmp_path: Path, seed: int, own: IndexKind | None) -> None:
+def test_a_table_is_followed(tmp_path: Path, seed: int, own: IndexType | None) -> None:
     """No key is missed and none is found where it is not, before a build, after one that was stopped, after one that
     was not and beside updates, merges and growth, whatever is done to the table, and whether its writes inform the
     index or not; and nothing that is done to the table touches the index that is below it."""

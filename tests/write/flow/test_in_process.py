@@ -4,10 +4,11 @@ import pyarrow as pa
 import pytest
 
 from lakeward.base.errors import Cancelled, Conflict, Refused
+from lakeward.index.index_type import IndexType
 from lakeward.storage.local import LocalStorage
 from lakeward.write.flow.in_process import InProcessFlow
 from lakeward.write.placement import place
-from lakeward.write.request import FileSizes, IndexKind, WriteOperation, WriteRequest
+from lakeward.write.request import FileSizes, WriteOperation, WriteRequest
 from lakeward.write.tagging.tagging_choice import BucketTagging
 from lakeward.write.tagging.tagging_kinds import NewKeys
 from tests.synthetic_table import snapshot_of
@@ -33,7 +34,7 @@ def placed(workload, request):
     )
 
 
-INTO_BUCKETS = WriteRequest(WriteOperation.UPSERT, index=IndexKind.BUCKET, buckets=2)
+INTO_BUCKETS = WriteRequest(WriteOperation.UPSERT, index=IndexType.BUCKET, buckets=2)
 
 
 def test_rows_are_written_bucket_by_bucket_in_order(tmp_path):
@@ -75,7 +76,7 @@ def test_no_key_is_in_two_of_several_new_files(tmp_path):
 def test_rows_without_a_share_go_nowhere(tmp_path):
     """Deletes of keys in buckets without a file group leave no trace; columns are not asked of them."""
     flow = InProcessFlow(LocalStorage(), [rows(("a", "p", 1, "x")).select(["id", "part"])])
-    request = WriteRequest(WriteOperation.DELETE, index=IndexKind.BUCKET, buckets=2)
+    request = WriteRequest(WriteOperation.DELETE, index=IndexType.BUCKET, buckets=2)
 
     workload = flow.tag(keying(carries_columns=False), BUCKETS, on_progress=no_progress)
     results = flow.write(

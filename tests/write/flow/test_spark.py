@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from lakeward.base.errors import BrokenFile, Cancelled, UsageError, VerificationFailed
 from lakeward.engine.dispatch.spark import SparkDispatcher
 from lakeward.index.bloom.bloom_index import BloomIndex
+from lakeward.index.index_type import IndexType
 from lakeward.index.overlay import current_index
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import NewIndex, NewIndexes
@@ -21,7 +22,7 @@ from lakeward.write.flow.parts import InputParts
 from lakeward.write.flow.slots import numbers_into
 from lakeward.write.flow.spark import SparkFlow
 from lakeward.write.input.files import open_rows
-from lakeward.write.request import FileSizes, IndexKind, WriteOperation, WriteRequest
+from lakeward.write.request import FileSizes, WriteOperation, WriteRequest
 from lakeward.write.tagging.tagging_choice import BucketTagging, choose_tagging
 from lakeward.write.tagging.tagging_kinds import LookupTagging, NewKeys
 from lakeward.write.target import HandleKind
@@ -137,7 +138,7 @@ def test_a_data_frame_that_changes(driver, spark, tmp_path):
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("index", [IndexKind.SIMPLE, IndexKind.METADATA])
+@pytest.mark.parametrize("index", [IndexType.SIMPLE, IndexType.METADATA])
 def test_places_that_are_looked_up(driver, tmp_path, index):
     """Files and the record index of a table of Hudi's are searched by tasks; a row without a share goes nowhere."""
     base = str(copy_golden("v9_metadata", tmp_path / "table"))
@@ -257,11 +258,11 @@ MOVING = [
 @pytest.mark.parametrize(
     ("index", "moves"),
     [
-        (IndexKind.GLOBAL_SIMPLE, True),
-        pytest.param(IndexKind.GLOBAL_BLOOM, True, marks=pytest.mark.wide),
-        pytest.param(IndexKind.GLOBAL_SIMPLE, False, marks=pytest.mark.wide),
-        pytest.param(IndexKind.METADATA, True, marks=pytest.mark.wide),
-        pytest.param(IndexKind.METADATA, False, marks=pytest.mark.wide),
+        (IndexType.GLOBAL_SIMPLE, True),
+        pytest.param(IndexType.GLOBAL_BLOOM, True, marks=pytest.mark.wide),
+        pytest.param(IndexType.GLOBAL_SIMPLE, False, marks=pytest.mark.wide),
+        pytest.param(IndexType.METADATA, True, marks=pytest.mark.wide),
+        pytest.param(IndexType.METADATA, False, marks=pytest.mark.wide),
     ],
 )
 @pytest.mark.turns(30)

@@ -5,11 +5,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeward.base.errors import Refused, UsageError
+from lakeward.index.index_type import IndexType
 from lakeward.index.simple import SimpleIndex
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import take_snapshot
 from lakeward.write.flow.in_process import InProcessFlow
-from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
+from lakeward.write.request import WriteOperation, WriteRequest
 from lakeward.write.tagging.tagging_choice import BucketTagging, choose_tagging
 from lakeward.write.tagging.tagging_kinds import LookupTagging, NewKeys
 from tests.clocks import SkippingClock
@@ -37,14 +38,14 @@ def tag(snapshot, index, *of):
 
 def test_simple(hudis):
     """A key of a base file is known in its partition, also one that a log deleted, and nowhere else."""
-    found = tag(hudis, IndexKind.SIMPLE, ("k1", "p"), ("k1", "q"), ("k4", "p"), ("k9", "p"), ("k1", "p"))
+    found = tag(hudis, IndexType.SIMPLE, ("k1", "p"), ("k1", "q"), ("k4", "p"), ("k9", "p"), ("k1", "p"))
 
     assert found == {("p", GROUP): 3, ("p", None): 1, ("q", None): 1}
 
 
 def test_record_index(hudis):
     """A key is known in all of the table, and its rows go where it is; one that was deleted is new."""
-    found = tag(hudis, IndexKind.METADATA, ("k1", "p"), ("k1", "q"), ("k4", "p"), ("k9", "q"))
+    found = tag(hudis, IndexType.METADATA, ("k1", "p"), ("k1", "q"), ("k4", "p"), ("k9", "q"))
 
     assert found == {("p", GROUP): 2, ("p", None): 1, ("q", None): 1}
 
@@ -53,7 +54,7 @@ def test_a_new_key_in_two_partitions(hudis):
     """Rows of a new key go to the partition of the one that will win, where keys are one in all of the table."""
     for last, partition in ((1, "q"), (9, "r")):
         of = [("k9", "p", 1, ""), ("k9", "q", 5, ""), ("k9", "r", last, ""), ("k8", "p", 9, "")]
-        request = WriteRequest(WriteOperation.UPSERT, index=IndexKind.METADATA)
+        request = WriteRequest(WriteOperation.UPSERT, index=IndexType.METADATA)
         tagging = choose_tagging(STORAGE, hudis, request, clock=SkippingClock())
         flow = InProcessFlow(STORAGE, [rows(*of)])
 
@@ -86,21 +87,21 @@ def test_what_is_chosen(hudis, tmp_path):
     def chosen(operation=WriteOperation.UPSERT, snapshot=hudis, **request):
         return choose_tagging(STORAGE, snapshot, WriteRequest(operation, **request), clock=SkippingClock())
 
-    assert chosen(index=IndexKind.BUCKET, buckets=4) == BucketTagging(("id",), 4)
+    assert chosen(index=IndexType.BUCKET, buckets=4) == BucketTagging(("id",), 4)
     assert isinstance(chosen(WriteOperation.INSERT), NewKeys)
     assert isinstance(chosen(WriteOperation.DELETE).index, SimpleIndex)
     for wrong, message in (
-        ({"index": IndexKind.BUCKET}, "needs the number of buckets"),
-        ({"index": IndexKind.BUCKET, "buckets": 4, "bucket_fields": ("name",)}, "cannot be made of name"),
-        ({"index": IndexKind.BUCKET, "buckets": 100_000_000}, "cannot have 100000000 buckets.*at most 99999999"),
+        ({"index": IndexType.BUCKET}, "needs the number of buckets"),
+        ({"index": IndexType.BUCKET, "buckets": 4, "bucket_fields": ("name",)}, "cannot be made of name"),
+        ({"index": IndexType.BUCKET, "buckets": 100_000_000}, "cannot have 100000000 buckets.*at most 99999999"),
         ({"buckets": 4}, "the index is simple"),
     ):
         with pytest.raises(UsageError, match=message):
             chosen(**wrong)
     (tmp_path / ".hoodie" / ".bucket_index" / "consistent_hashing_metadata").mkdir(parents=True)
     for properties, request, message in (
-        ({}, {"index": IndexKind.BUCKET, "buckets": 4}, "not all of one number"),
-        ({}, {"index": IndexKind.METADATA}, "has no record index"),
+        ({}, {"index": IndexType.BUCKET, "buckets": 4}, "not all of one number"),
+        ({}, {"index": IndexType.METADATA}, "has no record index"),
         ({"hoodie.populate.meta.fields": "false"}, {}, "do not carry their keys"),
     ):
         with pytest.raises(Refused, match=message):

@@ -21,14 +21,14 @@ from lakeward.cli.index.group import work_watched
 from lakeward.cli.index.own_index import DatabaseOption, RateOption, RecordShapeArguments, indexes_of
 from lakeward.cli.options.engine import EngineArguments
 from lakeward.cli.result import DryRunOption, Result
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import IndexType, LookupType, lookup_type
 from lakeward.index.settlement import check_not_built
 from lakeward.services.indexing.run.build_work import build_state
 from lakeward.services.indexing.run.index_build import build_in_place, update_and_tidy
 
 OwnTypeOption = Annotated[
-    IndexType | None,
-    typer.Option("--type", metavar="<record|postgres|bloom>", help="Index type."),
+    LookupType | None,
+    typer.Option("--type", parser=lookup_type, metavar="<record|postgres|bloom>", help="Index type."),
 ]
 
 _CAN_BE_BUILT = {
@@ -137,7 +137,7 @@ def update(
     return Result(document=document | {"read_again": updated.read_again}, lines=[_commits_line(updated.commits)])
 
 
-def _said(index_type: IndexType | None, verb: str) -> IndexType:
+def _said(index_type: LookupType | None, verb: str) -> LookupType:
     """Raises `UsageError` that says which types there are."""
     if index_type is not None:
         return index_type

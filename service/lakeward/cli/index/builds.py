@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.engine.dispatch.engine_rule import EngineRule
     from lakeward.index.build_state import BuildState
-    from lakeward.index.index_type import IndexType
+    from lakeward.index.index_type import LookupType
     from lakeward.services.indexing.run.build_work import BuildWork
     from lakeward.state.store import Store
 
@@ -63,7 +63,7 @@ class BuildArguments:
 
     @contextmanager
     def work(
-        self, opened: ConfiguredTable, kind: IndexType, folder: str, on_step: Callable[[str, int, int], None]
+        self, opened: ConfiguredTable, kind: LookupType, folder: str, on_step: Callable[[str, int, int], None]
     ) -> Iterator[BuildWork]:
         """The work of one build. Raises `UsageError`."""
         rate = parse_option(_parse_rate, "--bytes-per-second", self.bytes_per_second, None)
@@ -125,7 +125,7 @@ def describe_state(state: BuildState, rule: EngineRule) -> str:
 
 
 @contextmanager
-def remembered_build(opened: ConfiguredTable, kind: IndexType, clock: Clock) -> Iterator[Callable[[BuildState], None]]:
+def remembered_build(opened: ConfiguredTable, kind: LookupType, clock: Clock) -> Iterator[Callable[[BuildState], None]]:
     """Takes how far the build is. One that its process ends in the middle of goes on when it is begun again."""
     if not has_store(opened.settings):
         yield lambda state: None
@@ -156,7 +156,7 @@ def _say(error: Exception) -> None:
 class _Rows:
     store: Store
     table: str
-    kind: IndexType
+    kind: LookupType
     clock: Clock
     build_id: str | None = None
     is_away: bool = False

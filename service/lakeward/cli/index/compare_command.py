@@ -19,12 +19,19 @@ from lakeward.base.clock import SystemClock
 from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_size
 from lakeward.cli.configured_table import ZonedTable
-from lakeward.cli.index.group import KeysFileOption, PartitionsOption, WithLogsOption, given_keys, work_watched
+from lakeward.cli.index.group import (
+    KeysFileOption,
+    PartitionsOption,
+    WithLogsOption,
+    given_keys,
+    type_option,
+    work_watched,
+)
 from lakeward.cli.index.own_index import DatabaseOption, indexes_of, listed_in_database, put_in_database
 from lakeward.cli.index.view import describe_places, places
 from lakeward.cli.result import PROBLEMS_EXIT, Result, shown
 from lakeward.cli.terminal import Column, Rendered, new_table
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import IndexType, lookup_type
 from lakeward.services.indexing.judge.comparison import ComparedIndex, compare_indexes, draw_keys
 from lakeward.services.indexing.judge.comparison import given_keys as keys_given
 from lakeward.services.indexing.judge.cost import index_cost
@@ -37,7 +44,7 @@ if TYPE_CHECKING:
 
 def compare(
     opened: ZonedTable,
-    types: Annotated[list[IndexType], typer.Option("--type", help="The two indexes to compare; give it twice.")],
+    types: Annotated[list[IndexType], type_option("--type", help="The two indexes to compare; give it twice.")],
     keys_file: KeysFileOption = None,
     sample: Annotated[
         int, typer.Option(min=1, metavar="N", help="How many rows to sample from the table, if no keys are given.")
@@ -60,18 +67,19 @@ def compare(
             f"{len(types)} index{'' if len(types) == 1 else 'es'} named, and two are compared.",
             remedy="Give --type twice: --type A --type B.",
         )
+    both = [lookup_type(each) for each in types]
     snapshot, clock = opened.snapshot(), SystemClock()
 
     indexes = indexes_of(opened, url)
     listed = [*list_indexes(opened.storage, snapshot, clock=clock)]
-    listed += list_below(indexes, snapshot) if IndexType.RECORD in types else ()
-    listed += listed_in_database(opened, snapshot, url) if IndexType.POSTGRES in types else ()
+    listed += list_below(indexes, snapshot) if IndexType.RECORD in both else ()
+    listed += listed_in_database(opened, snapshot, url) if IndexType.POSTGRES in both else ()
     stored = {each.type: each.bytes for each in listed if each.locates}
     with ExitStack() as databases, work_watched() as on_step:
-        openers = [databases.enter_context(indexes.reader(kind, with_logs=with_logs)) for kind in types]
+        openers = [databases.enter_context(indexes.reader(kind, with_logs=with_logs)) for kind in both]
 
         def compared_index(at: int) -> ComparedIndex:
-            kind = types[at]
+            kind = both[at]
             cost = index_cost(
                 opened.storage,
                 snapshot,

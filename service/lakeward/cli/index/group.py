@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
 import typer
@@ -19,7 +19,7 @@ from lakeward.base.errors import UsageError
 from lakeward.cli.progress import open_view
 from lakeward.cli.result import Result
 from lakeward.cli.terminal import Terminal
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import LOOKUP_TYPES, LookupType, lookup_type
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
@@ -36,9 +36,16 @@ PartitionsOption = Annotated[
         "the keys anyway. Repeatable.",
     ),
 ]
+
+
+def type_option(*names: str, help: str) -> Any:
+    """An option that takes the types that answer lookups, and no other."""
+    return typer.Option(*names, parser=lookup_type, metavar=f"<{'|'.join(LOOKUP_TYPES)}>", help=help)
+
+
 TypeOption = Annotated[
-    IndexType | None,
-    typer.Option("--type", help="Index to ask; default metadata where Hudi keeps a record index, else simple."),
+    LookupType | None,
+    type_option("--type", help="Index to ask; default metadata where Hudi keeps a record index, else simple."),
 ]
 WithLogsOption = Annotated[
     bool,
@@ -68,7 +75,7 @@ def given_keys(keys: list[str] | None, keys_file: Path | None) -> pa.Array:
     return pa.array(dict.fromkeys(found), pa.string())
 
 
-def dropped(opened: ConfiguredTable, kind: IndexType, what: str, *, is_there: bool, dry_run: bool) -> Result:
+def dropped(opened: ConfiguredTable, kind: LookupType, what: str, *, is_there: bool, dry_run: bool) -> Result:
     """Report that an index is gone, or would go. Raises `UsageError` where there was none."""
     if not is_there:
         raise UsageError(

@@ -21,7 +21,7 @@ from lakeward.cli.index.view import render_tee, tee_as_json
 from lakeward.cli.result import Result, shown
 from lakeward.cli.terminal import Column, Rendered, new_table
 from lakeward.index.index import Indexed
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import lookup_type
 from lakeward.index.key_changes.table_commits import staleness
 from lakeward.index.tee import Tee, read_tee
 from lakeward.services.indexing.judge.index_list import ListedIndex, list_below
@@ -41,7 +41,7 @@ def list_indexes(
     )
     tee = read_tee(opened.storage, opened.base_path)
     roles = {tee.shadow: "shadow", tee.primary: "primary"}
-    found = tuple(replace(each, role=roles.get(IndexType(each.type), "") if each.locates else "") for each in found)
+    found = tuple(replace(each, role=roles.get(lookup_type(each.type), "") if each.locates else "") for each in found)
     left = 0
     if tee.shadow is not None:
         left = staleness(opened.storage, snapshot, Indexed(tee.through), clock=SystemClock()).commits

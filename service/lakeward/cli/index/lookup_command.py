@@ -35,7 +35,7 @@ from lakeward.index.bloom.bloom_index import BloomIndex, LookupPlan
 from lakeward.index.bloom.key_spans import RULED_OUT_MIN
 from lakeward.index.index import HashedIndex, record_locations
 from lakeward.index.index_of_type import type_of_choice
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import IndexType, LookupType
 from lakeward.index.location import FILE_ID, INSTANT, LOCATIONS, PARTITION_PATH, RECORD_KEY
 from lakeward.services.indexing.run.lookup_job import look_up_by_job
 
@@ -116,7 +116,7 @@ def lookup(
     )
 
 
-def _check_by_job(kind: IndexType, options: list[str], *, as_of: str | None, explain: bool) -> None:
+def _check_by_job(kind: LookupType, options: list[str], *, as_of: str | None, explain: bool) -> None:
     """Raises `UsageError` where keys are looked up in this process alone."""
     reasons = {
         IndexType.SIMPLE: "Any file may have any key, and each task would read all of them.",
@@ -155,7 +155,7 @@ def _found_by_job(
 def _explain(
     opened: ConfiguredTable,
     snapshot: TableSnapshot,
-    kind: IndexType,
+    kind: LookupType,
     keys: pa.Array,
     partitions: list[str] | None,
 ) -> Result:
@@ -169,7 +169,7 @@ def _explain(
 
 
 def _found_as_of(
-    opened: ConfiguredTable, snapshot: TableSnapshot, kind: IndexType, keys: pa.Array, instant: str
+    opened: ConfiguredTable, snapshot: TableSnapshot, kind: LookupType, keys: pa.Array, instant: str
 ) -> pa.Table:
     if kind is not IndexType.RECORD:
         raise UsageError(
@@ -188,7 +188,7 @@ _COLUMNS = {
 }
 
 
-def looked_up_as_json(base_path: str, asked: IndexType, keys: pa.Array, found: pa.Table) -> dict[str, Any]:
+def looked_up_as_json(base_path: str, asked: LookupType, keys: pa.Array, found: pa.Table) -> dict[str, Any]:
     return {
         "base_path": base_path,
         "type": asked.value,
@@ -207,7 +207,7 @@ def looked_up_as_json(base_path: str, asked: IndexType, keys: pa.Array, found: p
     }
 
 
-def render_looked_up(asked: IndexType, keys: pa.Array, found: pa.Table, console: Console) -> None:
+def render_looked_up(asked: LookupType, keys: pa.Array, found: pa.Table, console: Console) -> None:
     missing = not_found(keys, found)
     if found.num_rows:
         table = new_table(_COLUMNS)

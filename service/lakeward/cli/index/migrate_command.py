@@ -13,13 +13,13 @@ import typer
 from lakeward.base.errors import UsageError
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.index.builds import BuildArguments, ByteRateOption
-from lakeward.cli.index.group import work_watched
+from lakeward.cli.index.group import type_option, work_watched
 from lakeward.cli.index.own_index import DatabaseOption, RateOption, indexes_of
 from lakeward.cli.index.verify_command import checked_as_json, render_checked
 from lakeward.cli.options.engine import EngineArguments
 from lakeward.cli.result import PROBLEMS_EXIT, Result
 from lakeward.cli.terminal import Rendered, Terminal
-from lakeward.index.index_type import OWN_TYPES, IndexType
+from lakeward.index.index_type import OWN_TYPES, LookupType
 from lakeward.services.indexing.judge.check_result import CheckSize
 from lakeward.services.indexing.run.index_migration import TakenPartitions, migrate_into
 
@@ -30,8 +30,8 @@ _ERROR_RATE, _CONFIDENCE = 0.001, 0.99
 def migrate(
     *,
     opened: ZonedTable,
-    source: Annotated[IndexType, typer.Option("--from", help="Index to copy from.")],
-    target: Annotated[IndexType, typer.Option("--to", help="Index to fill: record or postgres.")],
+    source: Annotated[LookupType, type_option("--from", help="Index to copy from.")],
+    target: Annotated[LookupType, type_option("--to", help="Index to fill: record or postgres.")],
     by_partition: Annotated[
         bool, typer.Option("--by-partition", help="Keys are unique in a partition, not in the whole table.")
     ] = False,

@@ -15,7 +15,7 @@ import typer
 from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import UsageError
 from lakeward.cli.options.store import AWAY, store_url
-from lakeward.index.index_type import INDEX_NAME, IndexType
+from lakeward.index.index_type import INDEX_NAME, IndexType, LookupType
 from lakeward.index.record.created_with import DEFAULT_HASH, SECOND_HASH
 from lakeward.index.record.index_growth import ScalingWay
 from lakeward.services.indexing.judge.cost import PutByCommits
@@ -120,7 +120,7 @@ class RecordShapeArguments:
         ),
     ] = None
 
-    def over(self, kind: IndexType) -> RecordShape:
+    def over(self, kind: LookupType) -> RecordShape:
         """Raises `UsageError`."""
         shape = RecordShape(self.buckets, self.bucket_entries, self.scaling, self.hash_name)
         if shape != RecordShape() and kind is not IndexType.RECORD:

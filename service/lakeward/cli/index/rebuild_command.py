@@ -14,14 +14,14 @@ from lakeward.base.errors import UsageError
 from lakeward.cli.configured_table import ConfiguredTable, OpenedTable, ZonedTable
 from lakeward.cli.index.builds import BuildArguments, ByteRateOption, describe_state, state_as_json
 from lakeward.cli.index.filter_cache import drop_cache, rebuild_cache
-from lakeward.cli.index.group import dropped, work_watched
+from lakeward.cli.index.group import dropped, type_option, work_watched
 from lakeward.cli.index.own_index import DatabaseOption, RateOption, RecordShapeArguments, indexes_of
 from lakeward.cli.options.engine import EngineArguments
 from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.services.metadata_commands import remove_partition
 from lakeward.format.metadata.partition import RECORD_INDEX
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import IndexType, LookupType
 from lakeward.services.indexing.run.build_work import build_state
 from lakeward.services.indexing.run.index_build import rebuild_in_place
 from lakeward.services.indexing.table_indexes import RecordShape, check_not_chosen
@@ -29,7 +29,7 @@ from lakeward.services.indexing.table_indexes import RecordShape, check_not_chos
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
 
-KeptTypeOption = Annotated[IndexType, typer.Option("--type", help="Index type.")]
+KeptTypeOption = Annotated[LookupType, type_option("--type", help="Index type.")]
 
 
 def rebuild(
@@ -107,7 +107,7 @@ def drop(
 
 def _rebuild_own(
     opened: ConfiguredTable,
-    kind: IndexType,
+    kind: LookupType,
     url: str | None,
     rate: float | None,
     given: BuildArguments,
@@ -132,7 +132,7 @@ def _rebuild_own(
     return Result(document=document | figures, lines=[did])
 
 
-def _no_index_of_its_own(kind: IndexType) -> UsageError:
+def _no_index_of_its_own(kind: LookupType) -> UsageError:
     return UsageError(
         f"The {kind} index is the base files themselves.",
         why="Nothing is stored for it that could be wrong or removed.",

@@ -17,18 +17,18 @@ import typer
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import TryLater, UsageError
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
-from lakeward.cli.index.group import work_watched
+from lakeward.cli.index.group import type_option, work_watched
 from lakeward.cli.index.own_index import DatabaseOption, indexes_of
 from lakeward.cli.index.view import render_teed, teed_as_json
 from lakeward.cli.result import PROBLEMS_EXIT, Result
 from lakeward.cli.terminal import Rendered
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import LookupType
 from lakeward.index.key_changes.table_commits import check_can_be_followed, newest_change
 from lakeward.index.tee import Tee, cut_back, read_tee
 from lakeward.index.tee import cut_over as cut_over_of
 from lakeward.protocol.index.choices import publish_choice
 from lakeward.services.indexing.judge.tee_check import TeeCheck, TeeMoment, compare_all
-from lakeward.write.index_choice import KIND_OF, choose_index
+from lakeward.write.index_choice import choose_index
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 def tee(
     opened: ZonedTable,
     primary: Annotated[
-        IndexType | None, typer.Option(help="Begin: the index that writes use unless they name one.")
+        LookupType | None, type_option(help="Begin: the index that writes use unless they name one.")
     ] = None,
     shadow: Annotated[
-        IndexType | None, typer.Option(help="Begin: the index that is updated too, and compared with the primary.")
+        LookupType | None, type_option(help="Begin: the index that is updated too, and compared with the primary.")
     ] = None,
     end: Annotated[bool, typer.Option("--end", help="End the trial; writes go on with the primary index.")] = False,
     forget: Annotated[
@@ -120,13 +120,13 @@ def cut_over(
 
 
 def _check_go_together(
-    opened: ConfiguredTable, snapshot: TableSnapshot, primary: IndexType, shadow: IndexType, url: str | None
+    opened: ConfiguredTable, snapshot: TableSnapshot, primary: LookupType, shadow: LookupType, url: str | None
 ) -> None:
     """Open both, and the primary as a write would. Raises what that raises, `UsageError` and `Refused`."""
     if primary is shadow:
         raise UsageError("The two indexes are the same.", remedy="Name another --shadow.")
-    said = choose_index(snapshot.config, None, None, (), primary=primary).kind
-    if said is not KIND_OF[primary]:
+    said = choose_index(snapshot.config, None, None, (), primary=primary).type
+    if said is not primary:
         raise UsageError(
             f"The table's writes cannot use the {primary} index.",
             why=f"The table requires {said} (hoodie.index.type), and Hudi's writers hold to that.",
@@ -145,7 +145,7 @@ def _check_go_together(
 
 @contextmanager
 def _both(
-    opened: ConfiguredTable, primary: IndexType, shadow: IndexType, url: str | None
+    opened: ConfiguredTable, primary: LookupType, shadow: LookupType, url: str | None
 ) -> Iterator[Callable[[TableSnapshot], TeeMoment]]:
     with ExitStack() as databases:
         first, second = (databases.enter_context(indexes_of(opened, url).reader(kind)) for kind in (primary, shadow))

@@ -21,7 +21,7 @@ from lakeward.cli.index.own_index import DatabaseOption, indexes_of
 from lakeward.cli.result import PROBLEMS_EXIT, Result, shown
 from lakeward.cli.terminal import Rendered, Terminal
 from lakeward.index.index_of_type import type_of_choice
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import IndexType, LookupType
 from lakeward.services.indexing.judge.check import Moment, check_index
 from lakeward.services.indexing.judge.check_result import CheckSize, Drawn, IndexCheck
 from lakeward.services.indexing.judge.filter_cache_check import FilterCacheCheck, check_filter_cache
@@ -103,7 +103,7 @@ def verify(
     )
 
 
-def _put(indexes: TableIndexes, kind: IndexType, found: IndexCheck, cache: FilterCacheCheck | None) -> str:
+def _put(indexes: TableIndexes, kind: LookupType, found: IndexCheck, cache: FilterCacheCheck | None) -> str:
     wrong = found.summary if found.wrong else ""
     if kind is IndexType.METADATA or kind.is_own:
         return indexes.put_by_check(kind, wrong=wrong, is_complete=found.is_complete)
@@ -117,7 +117,7 @@ _NAMED = 20
 """How many faults are named on a terminal; JSON has more."""
 
 
-def checked_as_json(base_path: str, kind: IndexType, size: CheckSize, found: IndexCheck) -> dict[str, Any]:
+def checked_as_json(base_path: str, kind: LookupType, size: CheckSize, found: IndexCheck) -> dict[str, Any]:
     return {
         "base_path": base_path,
         "type": kind.value,
@@ -142,7 +142,7 @@ def checked_as_json(base_path: str, kind: IndexType, size: CheckSize, found: Ind
     }
 
 
-def render_checked(kind: IndexType, found: IndexCheck, console: Console) -> None:
+def render_checked(kind: LookupType, found: IndexCheck, console: Console) -> None:
     console.print(_line("rows were looked up in the index", found.rows, found.confidence))
     if found.entries is None:
         console.print("The index has no entries of its own: its answers are read from the files.")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from lakeward.base.clock import Clock
 from lakeward.index.bloom.cache_coverage import CacheCoverage
 from lakeward.index.build_state import BuildProgress
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import LookupType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.record.index_growth import IndexLoad
 from lakeward.index.tee import Tee
@@ -25,7 +25,7 @@ from lakeward.storage.storage import Storage
 class IndexStatus:
     """An index of a table that says where keys are, and what was found of it."""
 
-    type: IndexType
+    type: LookupType
     """A table has one of a type. `BLOOM` stands for the cache of filters, where there is one."""
     checked_at: float | None = None
     """When it was last compared with the rows; None: not yet by this daemon."""
@@ -78,7 +78,7 @@ class TeeStatus:
     """What prevents it, in a sentence; empty where nothing does."""
 
     @property
-    def chosen(self) -> tuple[IndexType | None, IndexType | None]:
+    def chosen(self) -> tuple[LookupType | None, LookupType | None]:
         """The primary, and the shadow, which is on trial."""
         return self.tee.primary, self.tee.shadow
 
@@ -93,9 +93,9 @@ class IndexMemory:
 
     indexes: tuple[IndexStatus, ...] = ()
     """The indexes as of the last plan, with what was found of them."""
-    builds: Mapping[IndexType, BuildProgress] = field(default_factory=dict)
+    builds: Mapping[LookupType, BuildProgress] = field(default_factory=dict)
     """How far builds were at the last plan that are under way, or were stopped."""
-    rounds: Mapping[IndexType, int] = field(default_factory=dict)
+    rounds: Mapping[LookupType, int] = field(default_factory=dict)
     """The round of checks in which each index was checked last, or was first seen."""
     tee: TeeStatus | None = None
     """The index on trial as of the last plan or comparison; None where there is none."""

@@ -31,7 +31,7 @@ from lakeward.index.external.external_index import ExternalIndex
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Index, Indexed, OwnIndex
 from lakeward.index.index_of_type import open_index
-from lakeward.index.index_type import INDEX_NAME, OWN_TYPES, REBUILT_NAME, IndexType
+from lakeward.index.index_type import INDEX_NAME, OWN_TYPES, REBUILT_NAME, IndexType, LookupType
 from lakeward.index.out_of_use import check_in_use
 from lakeward.index.record.as_of import locations_as_of
 from lakeward.index.record.created_with import KeyScope
@@ -144,7 +144,7 @@ class TableIndexes:
     clock: Clock = field(default_factory=SystemClock)
 
     @contextmanager
-    def reader(self, kind: IndexType, *, is_judged: bool = False, with_logs: bool = False) -> Iterator[OpenIndex]:
+    def reader(self, kind: LookupType, *, is_judged: bool = False, with_logs: bool = False) -> Iterator[OpenIndex]:
         """Opens the index as `open_index` does."""
         with ExitStack() as held:
             entries = None
@@ -162,7 +162,7 @@ class TableIndexes:
             )
 
     @contextmanager
-    def writer(self, kind: IndexType, *, keys_per_second: float | None = None) -> Iterator[OpenOwnIndex]:
+    def writer(self, kind: LookupType, *, keys_per_second: float | None = None) -> Iterator[OpenOwnIndex]:
         """Opens an index of Lakeward's own, which is there. Raises `UsageError` for another type."""
         check_is_own(kind)
         if kind is IndexType.RECORD:
@@ -174,7 +174,7 @@ class TableIndexes:
 
     @contextmanager
     def place(
-        self, kind: IndexType, *, keys_per_second: float | None = None, shape: RecordShape | None = None
+        self, kind: LookupType, *, keys_per_second: float | None = None, shape: RecordShape | None = None
     ) -> Iterator[OwnIndexPlace]:
         """The place of the table's index of that type. Raises `UsageError` for a type that is not Lakeward's own."""
         check_is_own(kind)
@@ -190,7 +190,7 @@ class TableIndexes:
     ) -> Callable[..., ExternalIndex]:
         return partial(ExternalIndex.of, entries, self.storage, limit=RateLimit(keys_per_second, clock=self.clock))
 
-    def build_folder(self, kind: IndexType) -> str:
+    def build_folder(self, kind: LookupType) -> str:
         return build_folder(self.base_path, kind, self.record)
 
     def locations_as_of(self, snapshot: TableSnapshot, keys: pa.Array, instant: str) -> pa.Table:
@@ -203,7 +203,7 @@ class TableIndexes:
         index = RecordIndex.of(self.storage, snapshot, folder, options=self.record.lookup)
         return locations_as_of(self.storage, snapshot, index, keys, instant)
 
-    def put_by_check(self, kind: IndexType, *, wrong: str, is_complete: bool) -> str:
+    def put_by_check(self, kind: LookupType, *, wrong: str, is_complete: bool) -> str:
         """What a check makes of an index: `out of use` or `in use` from now on; empty where it stays what it was.
 
         Args:
@@ -215,12 +215,12 @@ class TableIndexes:
             return "out of use" if take_out_of_use(self.storage, self.base_path, kind, why, self.record) else ""
         return "in use" if is_complete and put_in_use(self.storage, self.base_path, kind, self.record) else ""
 
-    def is_another(self, kind: IndexType) -> None:
+    def is_another(self, kind: LookupType) -> None:
         """The index is another one by now, or there is none: what was found of the old one holds no more."""
         put_in_use(self.storage, self.base_path, kind, self.record)
 
 
-def check_is_own(kind: IndexType) -> None:
+def check_is_own(kind: LookupType) -> None:
     if kind not in OWN_TYPES:
         raise UsageError(
             f"The {kind} index is not built by Lakeward.",
@@ -229,7 +229,7 @@ def check_is_own(kind: IndexType) -> None:
         )
 
 
-def check_not_chosen(storage: Storage, base_path: str, kind: IndexType) -> None:
+def check_not_chosen(storage: Storage, base_path: str, kind: LookupType) -> None:
     """Raises `Refused` where the table's writes use that index, or compare it with the one that they use."""
     tee = read_tee(storage, base_path)
     if kind in (tee.primary, tee.shadow):

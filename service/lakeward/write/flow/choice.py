@@ -16,6 +16,7 @@ from lakeward.base.errors import Refused
 from lakeward.engine.dispatch.engine_rule import EngineRule, EngineSetting
 from lakeward.engine.dispatch.spark import SparkDispatcher
 from lakeward.format.avro.schema import block_schema
+from lakeward.index.index_type import IndexType
 from lakeward.protocol.progress import Engine
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.table.snapshot import TableSnapshot
@@ -23,7 +24,7 @@ from lakeward.write.flow.flow import Flow
 from lakeward.write.flow.in_process import InProcessFlow, fits_in_process
 from lakeward.write.flow.parts import InputParts
 from lakeward.write.input.files import STANDARD_INPUT, open_rows
-from lakeward.write.request import IndexKind, WriteRequest
+from lakeward.write.request import WriteRequest
 from lakeward.write.whole_write import known_schema
 
 
@@ -47,7 +48,7 @@ def open_flow(
     if _is_here(files, rule, memory_bytes=table.options.memory_bytes):
         table.observer.step("rows are sorted in this process")
         flow = InProcessFlow(table.storage, source.batches(), memory_bytes=table.options.memory_bytes)
-    elif request.index is IndexKind.POSTGRES:
+    elif request.index is IndexType.POSTGRES:
         raise Refused(
             "With an index in a database, only this process can write rows.",
             why="Spark's tasks are given no credentials of the database, and the rows are for Spark: so it was said, "

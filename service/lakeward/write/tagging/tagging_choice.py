@@ -18,6 +18,7 @@ from lakeward.base.paths import join
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.bloom.bloom_index import BloomIndex
 from lakeward.index.index import Index, WritableIndex
+from lakeward.index.index_type import IndexType
 from lakeward.index.metadata_record_index import MetadataRecordIndex, check_record_index
 from lakeward.index.overlay import current_index
 from lakeward.index.simple import SimpleIndex
@@ -29,7 +30,7 @@ from lakeward.table.new_table import check_buckets
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import OTHER_BUCKETS, hoodie_folder
 from lakeward.write.keyed_rows import RECORD_KEY
-from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
+from lakeward.write.request import WriteOperation, WriteRequest
 from lakeward.write.tagging.stored_rows import StoredRows
 from lakeward.write.tagging.tagging_kinds import LookupTagging, NewKeys, OnePlace, Tagging
 
@@ -60,14 +61,14 @@ def check_tagging(
             why="hoodie.populate.meta.fields is false.",
             remedy="Write it with Hudi; Lakeward's services work on it as on others.",
         )
-    if request.index is IndexKind.BUCKET:
+    if request.index is IndexType.BUCKET:
         _check_buckets(storage, snapshot, request)
     elif request.buckets is not None or request.bucket_fields:
         raise UsageError(
             f"Buckets are named, and the index is {request.index}.",
             remedy="Name the bucket index, or leave the buckets out.",
         )
-    elif request.index is IndexKind.METADATA and request.operation.finds_keys:
+    elif request.index is IndexType.METADATA and request.operation.finds_keys:
         check_record_index(storage, snapshot)
     elif request.index.is_own and open_index is None:
         raise UsageError(
@@ -92,13 +93,13 @@ def choose_tagging(
         open_index: the index of Lakeward that the request names.
     """
     check_tagging(storage, snapshot, request, open_index)
-    if request.index is IndexKind.BUCKET:
+    if request.index is IndexType.BUCKET:
         assert request.buckets is not None, "it was checked"
         return BucketTagging(request.bucket_fields or snapshot.config.record_key_fields, request.buckets)
     if not request.operation.finds_keys:
         return NewKeys()
     index: Index
-    if request.index is IndexKind.METADATA:
+    if request.index is IndexType.METADATA:
         index = MetadataRecordIndex.of(storage, snapshot, clock=clock)
     elif request.index.is_own:
         assert open_index is not None, "it was checked"

@@ -11,6 +11,7 @@ from typing import Any
 from lakeward.base.clock import Clock
 from lakeward.format.file_name import parse_native_log
 from lakeward.format.timeline.compaction_plan import METRICS, CompactionOperation, CompactionPlan, write_compaction_plan
+from lakeward.index.index_type import IndexType
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.clean.plan.hudi_cleaner_keys import CleanRules
 from lakeward.services.clean.plan.policy import CleanOptions, CleanPolicy, CleanPolicyKind
@@ -21,7 +22,6 @@ from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice
 from lakeward.table.timeline.service_instants import PLANNED_BY
-from lakeward.write.request import IndexKind
 from tests.clocks import SkippingClock
 from tests.crash.metadata_compacting import check_agrees
 from tests.our_reader import read_rows, scan
@@ -32,7 +32,7 @@ from tests.write.judged import judged_values
 from tests.write.writing import new_table, values, write
 
 KEYS = 6
-BUCKET = {"index": IndexKind.BUCKET, "buckets": 1}
+BUCKET = {"index": IndexType.BUCKET, "buckets": 1}
 
 
 def rules(retain: int = 2, *, window: float = 0.0, keep: float = 0.0, **options: Any) -> CleanRules:

@@ -14,6 +14,7 @@ from lakeward.base.errors import Conflict, LakewardError, Refused, TryLater, Ver
 from lakeward.cli.main import run
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.format.timeline.commit_metadata import CommitMetadata, read_commit_metadata, write_commit_metadata
+from lakeward.index.index_type import IndexType
 from lakeward.merge.memory_budget import MemoryBudget
 from lakeward.merge.runs.run_windows import RunWindows
 from lakeward.protocol.attempts.attempt import Attempt
@@ -27,7 +28,7 @@ from lakeward.services.clustering.run.tasks import run_task
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ, NewIndex, NewIndexes
 from lakeward.table.quarantine import load_quarantine
-from lakeward.write.request import FileSizes, IndexKind, WriteOperation, WriteRequest
+from lakeward.write.request import FileSizes, WriteOperation, WriteRequest
 from lakeward.write.write_start import begin_write
 from tests.clocks import SkippingClock
 from tests.crash.compacting import everything, is_leftover
@@ -41,7 +42,7 @@ from tests.services.metadata.run.compacting_metadata import serviced_table
 from tests.services.together.versions.run.test_layout_step import is_sorted
 from tests.write.writing import new_table, values, write
 
-BY_METADATA: dict[str, Any] = {"index": IndexKind.METADATA, "sizes": FileSizes(small_file=0)}
+BY_METADATA: dict[str, Any] = {"index": IndexType.METADATA, "sizes": FileSizes(small_file=0)}
 APART: dict[str, Any] = {"sizes": FileSizes(small_file=0)}
 """Each write of new keys makes file groups of its own."""
 SHARED: dict[str, Any] = {
@@ -91,8 +92,8 @@ def test_the_same_rows_in_fewer_file_groups(tmp_path: Path, table_type: str) -> 
     assert {(path, each) for path, ids in commit.partition_to_replace_file_ids.items() for each in ids} == groups
     assert commit.extra_metadata["lakeward.packed"] == "6 file groups into 2"
     check_agrees(base)
-    write(base, [("p21", 3, "p", "c"), ("q32", 3, "q", "new")], index=IndexKind.METADATA)
-    write(base, [("p22", 3, "p", None)], "delete", index=IndexKind.METADATA)
+    write(base, [("p21", 3, "p", "c"), ("q32", 3, "q", "new")], index=IndexType.METADATA)
+    write(base, [("p22", 3, "p", None)], "delete", index=IndexType.METADATA)
     found = values(read_rows(base))
     assert (found == values(before) | {"p21": "c", "q32": "new"} and "p22" in found) or "p22" not in found
     assert found == {key: value for key, value in values(before).items() if key != "p22"} | {"p21": "c", "q32": "new"}

@@ -20,6 +20,7 @@ from lakeward.engine.task.slice_check import check_slice
 from lakeward.format.avro.container import write_record
 from lakeward.format.file_name import LogFileName, NativeLogName, parse_native_log
 from lakeward.format.timeline.compaction_plan import read_compaction_plan
+from lakeward.index.index_type import IndexType
 from lakeward.read.file_slice import open_slice
 from lakeward.read.newest_slice import table_reading
 from lakeward.services.compaction.plan.decision import Reason
@@ -28,7 +29,6 @@ from lakeward.services.verification.sample_verification import verify_sample
 from lakeward.services.verification.table_verification import check_logs
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.write.request import IndexKind
 from tests import native_log_judge as judge
 from tests.clocks import SkippingClock
 from tests.crash.capturing import named_change_logs
@@ -134,7 +134,7 @@ def test_a_plan_names_native_logs_and_its_output_is_an_ordinary_base_file(tmp_pa
     clock = SkippingClock()
     rows: list[Row] = [("ü", 1, "p", "a"), ("b", 1, "p", "a"), ("c", 1, "p", "a"), ("z", 1, "p", "a")]
     for operation, part in (("upsert", rows), ("upsert", rows[:2]), ("delete", rows[2:3])):
-        write(base, part, operation, clock=clock, index=IndexKind.BUCKET, buckets=1)
+        write(base, part, operation, clock=clock, index=IndexType.BUCKET, buckets=1)
     named = {log.file_name for slice_ in scan(base).latest_slices for log in slice_.log_files}
     report = compact(base, FaultyStorage(), ScriptedProcesses(), clock=clock)
     (plan,) = report.plans
@@ -156,7 +156,7 @@ def test_changes_are_captured_in_a_native_log(tmp_path: Path, mode: str) -> None
     clock = SkippingClock()
     rows: list[Row] = [("a", 1, "p", "old"), ("b", 1, "p", "old"), ("c", 1, "p", "old")]
     later: list[Row] = [("b", 2, "p", "new"), ("c", 0, "p", "late"), ("d", 1, "p", "new")]
-    one_bucket = {"index": IndexKind.BUCKET, "buckets": 1, "clock": clock}
+    one_bucket = {"index": IndexType.BUCKET, "buckets": 1, "clock": clock}
     for operation, part in (("upsert", rows), ("upsert", later), ("delete", rows[:1])):
         write(base, part, operation, **one_bucket)
     set_property(base, "hoodie.table.cdc.enabled", "true")
@@ -192,7 +192,7 @@ def test_what_cannot_be_read_is_in_no_plan(tmp_path: Path) -> None:
     clock = SkippingClock()
     for v in ("old", "new"):
         rows: list[Row] = [(partition, 1, partition, v) for partition in ("broken", "orc", "right")]
-        write(base, rows, index=IndexKind.BUCKET, buckets=1, clock=clock)
+        write(base, rows, index=IndexType.BUCKET, buckets=1, clock=clock)
     (broken,), (orc,) = (list((base / partition).glob("*.log.parquet")) for partition in ("broken", "orc"))
     data = broken.read_bytes()
     broken.write_bytes(data.replace(b"hudi.log.format.metadata", b"hudi.log.other..metadata"))

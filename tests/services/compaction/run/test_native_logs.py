@@ -17,6 +17,7 @@ from lakeward.format.metadata.key import column_stats_key
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.format.timeline.instant import State
+from lakeward.index.index_type import IndexType
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.decision import Choice, Reason
 from lakeward.services.compaction.plan.planner import Planner, planner_of
@@ -30,7 +31,6 @@ from lakeward.table.live_logs import live_logs
 from lakeward.table.metadata.metadata_reader import MetadataReader
 from lakeward.table.metadata.metadata_table import load_metadata_table
 from lakeward.table.new_table import NewIndex, NewIndexes
-from lakeward.write.request import IndexKind
 from tests import native_log_judge
 from tests.clocks import SkippingClock
 from tests.crash.compacting import everything, instants, is_leftover
@@ -217,7 +217,7 @@ def test_the_metadata_table_has_both_files(tmp_path: Path) -> None:
     """Each by its size, with statistics of each indexed column: those of deletes are empty ranges. What wrote the logs
     is our writer, and the record index still finds each key."""
     base = new_table(tmp_path / "table", version=10, indexes=NewIndexes(finds_keys=NewIndex.METADATA))
-    index = {"index": IndexKind.METADATA}
+    index = {"index": IndexType.METADATA}
     keys = [f"k{number}" for number in range(8)]
     write(base, [(key, 1, "p", "a") for key in keys], clock=CLOCK, **index)
     for at in (2, 3):

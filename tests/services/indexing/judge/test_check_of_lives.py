@@ -18,7 +18,6 @@ from lakeward.services.indexing.judge.check import Moment, check_index
 from lakeward.services.indexing.judge.check_result import CheckSize
 from lakeward.services.indexing.judge.comparison import ComparedIndex, compare_indexes, draw_keys
 from lakeward.storage.local import LocalStorage
-from lakeward.write.request import IndexKind
 from tests.clocks import SkippingClock
 from tests.runs import runs
 from tests.write.test_histories import INDEXES
@@ -58,7 +57,7 @@ class CheckedLife(Life):
 def test_a_right_index_has_no_fault(tmp_path: Path, seed: int) -> None:
     """Each row is located where it is, and no entry is without a row; deaths in between included."""
     chance = random.Random(seed)
-    ((index, indexes),) = [each for each in INDEXES if each[0]["index"] is IndexKind.METADATA]
+    ((index, indexes),) = [each for each in INDEXES if each[0]["index"] is IndexType.METADATA]
     version = chance.choice([9, 10])
     table_type = chance.choice(["MERGE_ON_READ", "COPY_ON_WRITE"])
     base = new_table(tmp_path / "t", version=version, table_type=table_type, indexes=indexes, has_metadata_table=True)

@@ -14,6 +14,7 @@ from lakeward.engine.task.key_checkpoint_spec import CheckpointSpec
 from lakeward.index.external.external_index import ExternalIndex
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Index, Indexed
+from lakeward.index.index_type import IndexType
 from lakeward.index.key_checkpoints import KeyCheckpoint
 from lakeward.index.location import LOCATIONS
 from lakeward.index.metadata_record_index import MetadataRecordIndex
@@ -24,7 +25,6 @@ from lakeward.services.indexing.run.index_migration import TakenPartitions, migr
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.write.request import IndexKind
 from tests.clocks import SkippingClock
 from tests.faults import Killed
 from tests.index.builds import in_process
@@ -57,8 +57,8 @@ def migrate(base: Path, entries: MemoryEntries, source=simple, **words) -> Index
 def test_from_the_record_index(tmp_path):
     """Each key is where it was, logs or not; stopped midway it begins again; the commits after it are followed."""
     base = new_table(tmp_path / "t", indexes=BY_RECORD)
-    write(base, [("k1", 1, "a", "x"), ("k2", 1, "a", "x"), ("k3", 1, "b", "x")], index=IndexKind.METADATA)
-    write(base, [("k2", 2, "a", "x")], "delete", index=IndexKind.METADATA)
+    write(base, [("k1", 1, "a", "x"), ("k2", 1, "a", "x"), ("k3", 1, "b", "x")], index=IndexType.METADATA)
+    write(base, [("k2", 2, "a", "x")], "delete", index=IndexType.METADATA)
     entries = MemoryEntries(is_global=True)
 
     def stop(done: int, of: int) -> None:
@@ -70,7 +70,7 @@ def test_from_the_record_index(tmp_path):
     assert opened(entries, scan(base)).indexed() == Indexed()
     assert migrate(base, entries, record).entries == 2
     assert places(opened(entries, scan(base)), KEYS) == truth(base)
-    write(base, [("k4", 3, "b", "x")], index=IndexKind.METADATA)
+    write(base, [("k4", 3, "b", "x")], index=IndexType.METADATA)
     snapshot = scan(base)
     assert places(current_index(STORAGE, snapshot, opened(entries, snapshot)), KEYS) == truth(base)
     assert len(update_and_tidy(STORAGE, lambda of: opened(entries, of), lambda: scan(base)).commits) == 1
@@ -154,7 +154,7 @@ class WithMore:
 def test_a_group_that_is_not_live(tmp_path):
     """Nothing is taken of it, though the other index still has it."""
     base = new_table(tmp_path / "t", indexes=BY_RECORD)
-    write(base, [("k1", 1, "a", "x")], index=IndexKind.METADATA)
+    write(base, [("k1", 1, "a", "x")], index=IndexType.METADATA)
     entries = MemoryEntries(is_global=True)
     assert migrate(base, entries, lambda snapshot: WithMore(record(snapshot))).entries == 1
     assert [list(each.places) for each in entries.tries] == [[("k1", None)]]

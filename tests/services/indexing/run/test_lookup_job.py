@@ -24,7 +24,6 @@ from lakeward.index.record.record_options import RecordOptions
 from lakeward.services.indexing.run.lookup_job import look_up_by_job
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import NewIndex, NewIndexes
-from lakeward.write.request import IndexKind
 from tests.clocks import SkippingClock
 from tests.index.following import truth
 from tests.our_reader import scan
@@ -85,7 +84,7 @@ def test_the_answers_are_those_of_this_process(tmp_path: Path, is_global: bool) 
     base = built(tmp_path / "t", "COPY_ON_WRITE", rows=some(), is_global=is_global, buckets=3)
     for operation in ("upsert", "delete", "upsert"):
         write_by(base, some(), operation, moves_rows=is_global and operation == "upsert")
-    kind = IndexKind.GLOBAL_SIMPLE if is_global else IndexKind.SIMPLE
+    kind = IndexType.GLOBAL_SIMPLE if is_global else IndexType.SIMPLE
     write(base, some(), index=kind, moves_rows=is_global, clock=CLOCK)
     snapshot = scan(base)
     alone = opened(base, snapshot)
@@ -111,7 +110,7 @@ def test_by_the_record_index_of_hudi(tmp_path: Path) -> None:
     base = new_table(tmp_path / "t", indexes=NewIndexes(finds_keys=NewIndex.METADATA))
     for step in range(3):
         rows: list[Row] = [(key, step, "pq"[number % 2], "") for number, key in enumerate(KEYS[step * 20 :][:60])]
-        write(base, rows, index=IndexKind.METADATA, clock=CLOCK)
+        write(base, rows, index=IndexType.METADATA, clock=CLOCK)
     index = open_index(STORAGE, scan(base), IndexType.METADATA, clock=SkippingClock())
     on = Elsewhere()
     found = by_job(base, index, pa.array([*KEYS, "no such"]), None, on, run_keys_min=1)

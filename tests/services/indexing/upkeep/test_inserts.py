@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.index.index_type import IndexType
 from lakeward.index.log_inserts import LogInserts, read_log_inserts
 from lakeward.services.indexing.run.insert_choice import let_into_logs
-from lakeward.write.request import IndexKind
 from tests.our_reader import scan
 from tests.services.indexing.upkeep.test_comparisons import without_writers
 from tests.services.indexing.upkeep.test_updates import Kept
@@ -25,7 +25,7 @@ def said_of(kept: Kept) -> LogInserts:
 
 
 def into_logs(kept: Kept, *rows: Row, operation: str = "upsert") -> None:
-    by = {"index": IndexKind.RECORD, "open_index": partial(opened, kept.base)}
+    by = {"index": IndexType.RECORD, "open_index": partial(opened, kept.base)}
     write(kept.base, rows, operation, clock=kept.serving.clock, **by)
 
 

@@ -26,7 +26,7 @@ from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.unreadable import broken_if_unreadable
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.format.timeline.instant import comparable_time
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import IndexType, LookupType
 from lakeward.index.location import RECORD_KEY
 from lakeward.index.record.record_file import FileKind
 from lakeward.index.record.record_manifest import find_manifest
@@ -67,7 +67,7 @@ class PutByCommits:
 def index_cost(
     storage: Storage,
     snapshot: TableSnapshot,
-    kind: IndexType,
+    kind: LookupType,
     *,
     record_folder: str,
     in_database: Callable[[int], PutByCommits] | None,

@@ -26,7 +26,7 @@ from lakeward.index.bloom.cache_coverage import CacheCoverage, find_coverage
 from lakeward.index.bloom.cache_manifest import CacheManifest
 from lakeward.index.build_state import build_under_way
 from lakeward.index.index import Indexed
-from lakeward.index.index_type import INDEX_NAME, IndexType
+from lakeward.index.index_type import INDEX_NAME, IndexType, LookupType
 from lakeward.index.key_changes.table_commits import Staleness, staleness
 from lakeward.index.out_of_use import why_out_of_use
 from lakeward.index.record.created_with import KeyScope
@@ -77,7 +77,7 @@ class ListedIndex:
     """`primary` if the table's writes use it, `shadow` if it is on trial (`index/tee`)."""
 
 
-def unreadable(type_: IndexType, error: LakewardError) -> ListedIndex:
+def unreadable(type_: LookupType, error: LakewardError) -> ListedIndex:
     """One of which no more is known."""
     return ListedIndex(type_.value, "", IndexState.UNREADABLE, True, "", None, None, "", None, None, str(error))
 
@@ -277,7 +277,7 @@ def list_in_database(indexes: TableIndexes, snapshot: TableSnapshot) -> tuple[Li
     )
 
 
-def _build_under_way(indexes: TableIndexes, snapshot: TableSnapshot, kind: IndexType) -> str:
+def _build_under_way(indexes: TableIndexes, snapshot: TableSnapshot, kind: LookupType) -> str:
     """A sentence about a build that goes on, or was stopped; empty where there is none."""
     found = build_under_way(indexes.storage, snapshot, indexes.build_folder(kind))
     return "" if found is None else f" {found.describe(indexes.clock.now())}"

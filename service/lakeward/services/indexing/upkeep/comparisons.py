@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from lakeward.base.errors import BrokenFile, Conflict, LakewardError, Refused, TryLater, Unsupported
 from lakeward.base.quantities import format_count
 from lakeward.index.index import Indexed
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import IndexType, LookupType
 from lakeward.index.key_changes.table_commits import staleness
 from lakeward.index.tee import Tee, read_tee
 from lakeward.index.update_choice import choose_update
@@ -65,7 +65,7 @@ def find_tee(table: IndexCare, snapshot: TableSnapshot) -> TeeStatus | None:
     return TeeStatus(tee, behind, due, against)
 
 
-def _against(primary: IndexType, shadow: IndexType, table: IndexCare) -> str:
+def _against(primary: LookupType, shadow: LookupType, table: IndexCare) -> str:
     if not table.may_write:
         return "Nothing is said about the table's writers."
     if not table.settings.update:
@@ -98,7 +98,7 @@ def describe_comparison(tee: TeeStatus) -> str:
     return f"The index {tee.shadow_name} is to be compared with the index {tee.tee.primary} for {lacks}"
 
 
-def compare_tee(table: IndexCare, tasks: IndexTasks, *, left: Collection[IndexType]) -> Comparisons:
+def compare_tee(table: IndexCare, tasks: IndexTasks, *, left: Collection[LookupType]) -> Comparisons:
     """Compare both where that was due at the plan. Raises what the guard and the engine raise.
 
     Args:

@@ -26,7 +26,7 @@ from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.bloom.cache_coverage import find_coverage
 from lakeward.index.build_state import BuildProgress, build_folder, build_under_way
 from lakeward.index.index import Indexed
-from lakeward.index.index_type import INDEX_NAME, OWN_TYPES, IndexType
+from lakeward.index.index_type import INDEX_NAME, OWN_TYPES, IndexType, LookupType
 from lakeward.index.key_changes.table_commits import staleness
 from lakeward.index.out_of_use import why_out_of_use
 from lakeward.index.record.record_manifest import find_manifest
@@ -47,7 +47,7 @@ def find_indexes(table: IndexCare, snapshot: TableSnapshot) -> tuple[IndexStatus
     )
 
 
-def find_builds(table: IndexCare, snapshot: TableSnapshot) -> Mapping[IndexType, BuildProgress]:
+def find_builds(table: IndexCare, snapshot: TableSnapshot) -> Mapping[LookupType, BuildProgress]:
     """Builds of Lakeward's own indexes that are under way, or were stopped."""
     record = table.settings.record.options
     folders = {kind: build_folder(snapshot.base_path, kind, record) for kind in OWN_TYPES}
@@ -59,7 +59,7 @@ def find_builds(table: IndexCare, snapshot: TableSnapshot) -> Mapping[IndexType,
 class _Look:
     table: IndexCare
     snapshot: TableSnapshot
-    before: Mapping[IndexType, IndexStatus]
+    before: Mapping[LookupType, IndexStatus]
 
     def of_hudi(self) -> Iterator[IndexStatus]:
         """Indexes that can be wrong, since they keep entries of their own, and that lookups can use."""
@@ -113,7 +113,7 @@ class _Look:
             index = replace(index, checked_at=None, checked=0, wrong=0, excluded_rate=None)
         return replace(index, out_of_use=why)
 
-    def _known(self, type_: IndexType) -> IndexStatus:
+    def _known(self, type_: LookupType) -> IndexStatus:
         return self.before.get(type_) or IndexStatus(type_)
 
     def _with_staleness(self, index: IndexStatus, indexed: Indexed) -> Iterator[IndexStatus]:

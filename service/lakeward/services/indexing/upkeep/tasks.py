@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar
 
 from lakeward.base.errors import LakewardError, TaskFailed
 from lakeward.engine.dispatch.dispatcher import Failure
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import IndexType, LookupType
 from lakeward.index.record.record_options import RECORD_OPTIONS, RecordOptions
 from lakeward.index.tee import ComparedCommit
 from lakeward.protocol.job_report import WorkProblem
@@ -43,7 +43,7 @@ NAMED_MAX: Final = 3
 class IndexSpec:
     """Which index of a table, and how to open it and the table."""
 
-    type: IndexType
+    type: LookupType
     timezone: str | None
     """The time zone that the operator gave for a table whose instants are in local time."""
     listing: ListingSource
@@ -190,7 +190,7 @@ class IndexTasks:
     engines: list[Engine] = field(default_factory=list)
     """The engines that were chosen for tasks."""
 
-    def spec(self, type_: IndexType) -> IndexSpec:
+    def spec(self, type_: LookupType) -> IndexSpec:
         options, database = self.table.options, self.order.database
         opens = database.open if type_ is IndexType.POSTGRES else None
         return IndexSpec(type_, options.timezone, options.listing, self.settings.record.options, opens)

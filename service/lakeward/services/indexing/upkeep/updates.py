@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from lakeward.base.errors import TryLater
 from lakeward.base.quantities import format_size
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import LookupType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.update_choice import UpdateDecision, UpdateReason, choose_update
 from lakeward.protocol.job_report import WorkProblem
@@ -38,7 +38,7 @@ class Updates:
     is_tidied: bool = False
     reasons: list[str] = field(default_factory=list)
     """What was found broken meanwhile, and is reported."""
-    left: list[IndexType] = field(default_factory=list)
+    left: list[LookupType] = field(default_factory=list)
     """Indexes that lack commits still: another process changes them, or they have a problem."""
     problems: list[WorkProblem] = field(default_factory=list)
 
