@@ -5,8 +5,12 @@
     unknown    nothing can be known: the group is gone or its slices cannot be told apart, or this release does not
                merge them; a note says the last
 
-Every judge of an index asks here: rows that an index misses, entries without a row, and answers that differ, be it
-Lakeward's or Hudi's (`lakeward verify`). What is wrong with the answers of one index is an `IndexFault`.
+Every judge of an index asks here, be it Lakeward's or Hudi's, and each has the same result:
+
+    keys from somewhere         rows that are drawn, entries that are drawn, keys of a commit, keys that are given
+    where two put them          rows and an index, or two indexes: `not_in` is what only the first says
+    -> what the rows say        `judge_by_rows`, of what only one of the two says
+    -> what is wrong with one   `JudgedIndex`: rows that it misses, places that it says without a row; its `faults`
 
 Touches: reads the table's newest slices.
 Keeps:   what cannot be known is neither there nor gone.
@@ -15,7 +19,7 @@ Keeps:   what cannot be known is neither there nor gone.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -75,22 +79,50 @@ class IndexFault:
                 return f"the index says that it is in {where}, and there is no such row"
 
 
-def row_faults(rows: pa.Table, said: Mapping[str, Collection[GroupId]]) -> Iterator[IndexFault]:
-    """The faults of an index in rows that it does not locate where they are.
+@dataclass(frozen=True, slots=True)
+class JudgedIndex:
+    """What the rows say of the answers of one index."""
 
-    Args:
-        said: where the index says that each key is.
-    """
-    for row in rows.to_pylist():
-        elsewhere = tuple(sorted(said.get(row[RECORD_KEY], ())))
-        kind = FaultKind.ELSEWHERE if elsewhere else FaultKind.MISSING
-        yield IndexFault(kind, row[RECORD_KEY], row[PARTITION_PATH], row[FILE_ID], elsewhere)
+    missed: pa.Table = field(default_factory=PLACED_KEYS.empty_table)
+    """Rows that it does not locate where they are."""
+    false: pa.Table = field(default_factory=PLACED_KEYS.empty_table)
+    """Places in which it says that there is a row, and there is none."""
+    said: pa.Table = field(default_factory=PLACED_KEYS.empty_table)
+    """The places that it has for the keys of rows that it misses."""
+
+    @property
+    def wrong(self) -> int:
+        return int(self.missed.num_rows + self.false.num_rows)
+
+    def faults(self, most: int | None = None) -> list[IndexFault]:
+        """Sorted; those of the first rows and of the first places alone where there are more than that."""
+        missed, false = (each.slice(0, most).to_pylist() for each in (self.missed, self.false))
+        said: dict[str, list[GroupId]] = {}
+        for row in self.said.to_pylist() if missed else ():
+            said.setdefault(row[RECORD_KEY], []).append((row[PARTITION_PATH], row[FILE_ID]))
+        faults = []
+        for row in missed:
+            elsewhere = tuple(sorted(said.get(row[RECORD_KEY], ())))
+            kind = FaultKind.ELSEWHERE if elsewhere else FaultKind.MISSING
+            faults.append(IndexFault(kind, row[RECORD_KEY], row[PARTITION_PATH], row[FILE_ID], elsewhere))
+        for row in false:
+            faults.append(IndexFault(FaultKind.NO_ROW, row[RECORD_KEY], row[PARTITION_PATH], row[FILE_ID]))
+        return sorted(faults)
 
 
-def entry_faults(entries: pa.Table) -> Iterator[IndexFault]:
-    """The faults of an index in entries without a row."""
-    for row in entries.to_pylist():
-        yield IndexFault(FaultKind.NO_ROW, row[RECORD_KEY], row[PARTITION_PATH], row[FILE_ID])
+def not_in(placed: pa.Table, others: pa.Table) -> pa.Table:
+    """The keys that the others do not put in the same file group, in no order."""
+    return _joined(placed, others, "left anti")
+
+
+def also_in(placed: pa.Table, others: pa.Table) -> pa.Table:
+    """The keys that the others put in the same file group, in no order."""
+    return _joined(placed, others, "left semi")
+
+
+def _joined(placed: pa.Table, others: pa.Table, how: str) -> pa.Table:
+    names = PLACED_KEYS.names
+    return placed.join(others.select(names), names, join_type=how) if placed.num_rows else placed
 
 
 def place_keys(placed: Mapping[GroupId, Collection[str]]) -> pa.Table:

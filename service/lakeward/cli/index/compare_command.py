@@ -129,15 +129,29 @@ def compared_as_json(base_path: str, compared: Comparison) -> dict[str, Any]:
         "absent_keys": compared.absent,
         "equal": compared.equal,
         "differing": compared.differing,
-        "indexes": [
-            asdict(each) | {"hit_rate": each.keys_found / compared.keys if compared.keys else 0.0}
-            for each in (compared.first, compared.second)
-        ],
+        "indexes": [_answers_as_json(each, compared.keys) for each in (compared.first, compared.second)],
         "differences": [
             {"key": each.key, "said": [places(each.first), places(each.second)], "rows": places(each.rows)}
             for each in compared.differences
         ],
         "notes": list(compared.notes),
+    }
+
+
+def _answers_as_json(each: Answers, keys: int) -> dict[str, Any]:
+    return {
+        "name": each.name,
+        "keys_found": each.keys_found,
+        "locations": each.locations,
+        "false_locations": each.judged.false.num_rows,
+        "missed": each.judged.missed.num_rows,
+        "open_seconds": each.open_seconds,
+        "seconds": each.seconds,
+        "files_opened": each.files_opened,
+        "bytes_read": each.bytes_read,
+        "stored_bytes": each.stored_bytes,
+        "cost": None if each.cost is None else asdict(each.cost),
+        "hit_rate": each.keys_found / keys if keys else 0.0,
     }
 
 
@@ -183,8 +197,8 @@ _LINES: Final[dict[str, Callable[[Answers, int], str]]] = {
     "keys found": lambda each, keys: f"{each.keys_found:,}",
     "hit rate": _rate,
     "locations": lambda each, keys: f"{each.locations:,}",
-    "false locations": lambda each, keys: f"{each.false_locations:,}",
-    "missed rows": lambda each, keys: f"{each.missed:,}",
+    "false locations": lambda each, keys: f"{each.judged.false.num_rows:,}",
+    "missed rows": lambda each, keys: f"{each.judged.missed.num_rows:,}",
     "seconds to open": lambda each, keys: f"{each.open_seconds:.3f}",
     "seconds to look up": lambda each, keys: f"{each.seconds:.3f}",
     "time a key": _per_key,

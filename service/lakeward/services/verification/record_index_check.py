@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from itertools import islice
 
+import pyarrow as pa
+
 from lakeward.format.metadata.partition import RECORD_INDEX
-from lakeward.format.metadata.record import MetadataRecord, RecordIndexRecord
-from lakeward.index.placed_keys import IndexFault, RowTruth, entry_faults, judge_by_rows, place_keys, row_faults
+from lakeward.format.metadata.record import RecordIndexRecord
+from lakeward.index.placed_keys import PLACED_KEYS, JudgedIndex, RowTruth, also_in, judge_by_rows, not_in, place_keys
 from lakeward.services.verification.check_report import Problem, metadata_remedy
 from lakeward.services.verification.metadata_view import MetadataView
 from lakeward.table.file_system_view import GroupId
@@ -33,18 +35,16 @@ def check_rows_in_index(
         on_note: called with what cannot be known.
     """
     bases = view.base_files
-    problems = []
+    problems: list[Problem] = []
     for path, keys in sample.items():
         base = bases.get(path)
         if base is None:
             continue  # compacted or replaced meanwhile
         group = (path.rpartition("/")[0], base.file_id)
-        records = _lookup(view, group[0], keys)
-        said = {key: _places(records.get(key)) for key in keys}
-        suspects = [key for key in keys if group not in said[key]]
-        if suspects:
-            there = _judged(view, {group: suspects}, on_note).there
-            problems += [_problem(fault) for fault in row_faults(there, said)]
+        said = _said(view, group[0], keys)
+        suspects = not_in(place_keys({group: keys}), said)
+        if suspects.num_rows:
+            problems += _problems(JudgedIndex(missed=_judged(view, suspects, on_note).there, said=said))
     return problems
 
 
@@ -63,29 +63,31 @@ def first_entries(view: MetadataView, *, keys: int, groups: int | None) -> Entri
 
 def check_index_in_rows(view: MetadataView, entries: Entries, *, on_note: Callable[[str], None]) -> list[Problem]:
     """Each key has a row in its file group, unless its entry has changed since."""
-    current = {
-        group: [key for key, record in _lookup(view, group[0], keys).items() if group in _places(record)]
-        for group, keys in entries.items()
-    }
-    return [_problem(fault) for fault in entry_faults(_judged(view, current, on_note).gone)]
+    said = [_said(view, group[0], keys) for group, keys in entries.items()]
+    current = also_in(place_keys(entries), pa.concat_tables([PLACED_KEYS.empty_table(), *said]))
+    return _problems(JudgedIndex(false=_judged(view, current, on_note).gone))
 
 
-def _judged(view: MetadataView, placed: Mapping[GroupId, Collection[str]], on_note: Callable[[str], None]) -> RowTruth:
-    truth = judge_by_rows(view.storage, view.snapshot, place_keys(placed), meter=view.meter)
+def _judged(view: MetadataView, placed: pa.Table, on_note: Callable[[str], None]) -> RowTruth:
+    truth = judge_by_rows(view.storage, view.snapshot, placed, meter=view.meter)
     for note in truth.notes:
         on_note(note)
     return truth
 
 
-def _lookup(view: MetadataView, partition_path: str, keys: Collection[str]) -> dict[str, MetadataRecord]:
+def _said(view: MetadataView, partition_path: str, keys: Collection[str]) -> pa.Table:
+    """The places that the index of a partition has for keys."""
     is_partitioned = view.definitions.is_partitioned_record_index
-    return view.reader.lookup(RECORD_INDEX, keys, data_partition=partition_path if is_partitioned else None)
+    found = view.reader.lookup(RECORD_INDEX, keys, data_partition=partition_path if is_partitioned else None)
+    placed: dict[GroupId, list[str]] = {}
+    for key, record in found.items():
+        if isinstance(record, RecordIndexRecord):
+            placed.setdefault((record.partition or "", record.file_id), []).append(key)
+    return place_keys(placed)
 
 
-def _places(record: object) -> tuple[GroupId, ...]:
-    return ((record.partition or "", record.file_id),) if isinstance(record, RecordIndexRecord) else ()
-
-
-def _problem(fault: IndexFault) -> Problem:
-    what = f"{fault.what[:1].upper()}{fault.what[1:]}"
-    return Problem(RECORD_INDEX, fault.key, what, metadata_remedy(RECORD_INDEX))
+def _problems(judged: JudgedIndex) -> list[Problem]:
+    return [
+        Problem(RECORD_INDEX, fault.key, f"{fault.what[:1].upper()}{fault.what[1:]}", metadata_remedy(RECORD_INDEX))
+        for fault in judged.faults()
+    ]

@@ -10,6 +10,7 @@ import pytest
 from lakeward.index.location import FILE_ID, PARTITION_PATH, RECORD_KEY
 from lakeward.index.simple import SimpleIndex
 from lakeward.services.indexing.judge.comparison import (
+    Answers,
     ComparedIndex,
     Comparison,
     compare_indexes,
@@ -42,6 +43,10 @@ def compared(snapshot: TableSnapshot, first: object, second: object, asked: obje
     return compare_indexes(STORAGE, snapshot, *both, asked, clock=SkippingClock())  # type: ignore[arg-type]
 
 
+def judged(index: Answers) -> tuple[int, int]:
+    return index.judged.false.num_rows, index.judged.missed.num_rows
+
+
 def test_each_answer_is_judged_by_the_rows(table: Path) -> None:
     """The simple index still finds k2, which a log deleted; the other has k3 nowhere and k1 in a group that has it not:
     so the former has one false location, and the latter one, and misses two rows."""
@@ -64,8 +69,8 @@ def test_each_answer_is_judged_by_the_rows(table: Path) -> None:
     ]
     assert (found.keys, found.absent, found.equal, found.differing) == (7, 2, 4, 3)
     first, second = found.first, found.second
-    assert (first.keys_found, first.locations, first.false_locations, first.missed) == (4, 4, 1, 0)
-    assert (second.keys_found, second.locations, second.false_locations, second.missed) == (2, 2, 1, 2)
+    assert (first.keys_found, first.locations, *judged(first)) == (4, 4, 1, 0)
+    assert (second.keys_found, second.locations, *judged(second)) == (2, 2, 1, 2)
     assert first.files_opened == 2 and first.bytes_read > 0 == second.bytes_read == second.files_opened
 
 
@@ -81,5 +86,5 @@ def test_made_up_keys_are_in_no_row(table: Path) -> None:
     stale = asked.rows.slice(0, 1).set_column(0, asked.rows.schema.field(0), asked.absent)
     found = compared(snapshot, TableIndex.of(stale), TableIndex.of(stale), asked)
     assert (found.equal, found.differing, found.differences) == (4, 0, ())
-    assert (found.second.false_locations, found.second.missed) == (1, 3)
-    assert (found.first.false_locations, found.first.missed) == (1, 3)
+    assert judged(found.second) == (1, 3)
+    assert judged(found.first) == (1, 3)

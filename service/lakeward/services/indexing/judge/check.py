@@ -20,7 +20,7 @@ See:     docs/decisions/0076-what-is-known-of-an-index.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,16 +29,14 @@ import pyarrow.compute as pc
 
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.index.index import Index, NarrowingIndex, record_locations
-from lakeward.index.location import FILE_ID, LOCATIONS, PARTITION_PATH, RECORD_KEY
-from lakeward.index.placed_keys import PLACED_KEYS, IndexFault, RowTruth, entry_faults, judge_by_rows, row_faults
+from lakeward.index.location import LOCATIONS, PARTITION_PATH, RECORD_KEY
+from lakeward.index.placed_keys import JudgedIndex, RowTruth, also_in, judge_by_rows, not_in
 from lakeward.services.indexing.judge.check_result import CheckSize, Drawn, IndexCheck
 from lakeward.services.indexing.judge.confidence import excluded_rate
 from lakeward.services.indexing.judge.row_sample import sample_rows
 from lakeward.storage.storage import Storage
-from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
-_PLACE = PLACED_KEYS.names
 _FAULTS_MAX = 1000
 """So many are named; all are counted."""
 
@@ -101,15 +99,16 @@ def check_index(
         suspects = _not_located(storage, again, suspects, lambda done, of: None)
         without_row = _still_entries(storage, again, without_row)
         without_row = judged(again.snapshot, without_row).gone
-        faults = [*_row_faults(storage, again, suspects), *entry_faults(without_row.slice(0, _FAULTS_MAX))]
+        said = _located(storage, again, suspects.slice(0, _FAULTS_MAX), lambda done, of: None)
+        found = JudgedIndex(suspects, without_row, said)
     else:
-        faults = []
+        found = JudgedIndex()
     meter.add(sample.read)
     return IndexCheck(
         size.confidence,
-        _drawn(sample.rows.num_rows, sample.of, suspects.num_rows, size),
-        _drawn(entries_drawn.num_rows, entries_of, without_row.num_rows, size) if keeps_entries else None,
-        tuple(sorted(faults)),
+        _drawn(sample.rows.num_rows, sample.of, found.missed.num_rows, size),
+        _drawn(entries_drawn.num_rows, entries_of, found.false.num_rows, size) if keeps_entries else None,
+        tuple(found.faults(_FAULTS_MAX)),
         tuple(dict.fromkeys(notes)),
         meter,
     )
@@ -125,13 +124,12 @@ def _drawn(checked: int, of: int, wrong: int, size: CheckSize) -> Drawn:
 
 def _not_located(storage: Storage, moment: Moment, rows: pa.Table, on_part: Callable[[int, int], None]) -> pa.Table:
     """The rows that the index does not locate in their file group."""
-    if not rows.num_rows:
-        return rows
-    found = _located(storage, moment, rows, on_part)
-    return rows.join(found.select(_PLACE), _PLACE, join_type="left anti")
+    return not_in(rows, _located(storage, moment, rows, on_part))
 
 
 def _located(storage: Storage, moment: Moment, rows: pa.Table, on_part: Callable[[int, int], None]) -> pa.Table:
+    if not rows.num_rows:
+        return LOCATIONS.empty_table()
     keys = pc.unique(rows.column(RECORD_KEY))
     partitions = pc.unique(rows.column(PARTITION_PATH)).to_pylist()
     return record_locations(storage, moment.index, keys, partitions, on_part=on_part)
@@ -166,17 +164,4 @@ def _sample_entries(
 
 def _still_entries(storage: Storage, moment: Moment, entries: pa.Table) -> pa.Table:
     """The entries that the index still has."""
-    if not entries.num_rows:
-        return entries
-    found = _located(storage, moment, entries, lambda done, of: None)
-    return entries.join(found.select(_PLACE), _PLACE, join_type="left semi")
-
-
-def _row_faults(storage: Storage, moment: Moment, rows: pa.Table) -> Iterable[IndexFault]:
-    rows = rows.slice(0, _FAULTS_MAX)
-    if not rows.num_rows:
-        return
-    said: dict[str, list[GroupId]] = {}
-    for row in _located(storage, moment, rows, lambda done, of: None).to_pylist():
-        said.setdefault(row[RECORD_KEY], []).append((row[PARTITION_PATH], row[FILE_ID]))
-    yield from row_faults(rows, said)
+    return also_in(entries, _located(storage, moment, entries, lambda done, of: None))

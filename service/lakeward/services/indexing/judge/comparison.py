@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from lakeward.base.clock import Clock
 from lakeward.index.index import Index, record_locations
 from lakeward.index.location import FILE_ID, PARTITION_PATH, RECORD_KEY
-from lakeward.index.placed_keys import PLACED_KEYS, judge_by_rows, place_keys
+from lakeward.index.placed_keys import PLACED_KEYS, JudgedIndex, judge_by_rows, not_in
 from lakeward.services.indexing.judge.cost import IndexCost
 from lakeward.services.indexing.judge.row_sample import sample_rows
 from lakeward.storage.metered import MeteredStorage
@@ -32,7 +32,6 @@ from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
 _ABSENT = "~absent"
-Places = Mapping[str, frozenset[GroupId]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +58,8 @@ class Answers:
     name: str
     keys_found: int
     locations: int
-    false_locations: int
-    missed: int
+    judged: JudgedIndex
+    """What is wrong with it, of the keys whose rows are known."""
     open_seconds: float
     seconds: float
     files_opened: int
@@ -139,7 +138,8 @@ class ComparedIndex:
 @dataclass(frozen=True, slots=True)
 class _Replay:
     candidate: ComparedIndex
-    places: Places
+    places: pa.Table
+    """The places that the index has for keys, in `PLACED_KEYS`, each once."""
     open_seconds: float
     seconds: float
     meter: MeteredStorage
@@ -165,31 +165,28 @@ def compare_indexes(
     """
     keys, wanted = asked.keys, None if partitions is None else sorted(partitions)
     one, other = (_replayed(storage, each, keys, wanted, clock, on_part) for each in (first, second))
-    known: dict[str, set[GroupId]] = {}
-    for row in asked.rows.to_pylist():
-        known.setdefault(row[RECORD_KEY], set()).add((row[PARTITION_PATH], row[FILE_ID]))
-    differing = [key for key in keys.to_pylist() if _of(one, key) != _of(other, key)]
-    doubtful = {*differing, *asked.absent.to_pylist()} - known.keys()
-    judged, notes = _rows_of(storage, snapshot, {key: _of(one, key) | _of(other, key) for key in doubtful})
-    rows = {key: frozenset(places) for key, places in known.items()} | judged
-    named = [
-        Difference(
-            key,
-            tuple(sorted(_of(one, key))),
-            tuple(sorted(_of(other, key))),
-            tuple(sorted(rows.get(key, ()))),
-        )
-        for key in sorted(differing)[:differences_max]
-    ]
+    differing = pa.concat_tables([not_in(one.places, other.places), not_in(other.places, one.places)])
+    differs = pc.unique(differing.column(RECORD_KEY)).sort()
+    known = pc.unique(asked.rows.column(RECORD_KEY))
+    doubtful = _without(pa.concat_arrays([differs, asked.absent.cast(pa.string())]), known)
+    truth = judge_by_rows(storage, snapshot, _once(_of_keys(pa.concat_tables([one.places, other.places]), doubtful)))
+    # Of a key of which one place cannot be known, nothing is.
+    decided = pa.concat_arrays([known, _without(doubtful, pc.unique(truth.unknown.column(RECORD_KEY)))])
+    rows = _once(pa.concat_tables([asked.rows, _of_keys(truth.there, decided)]))
+    named = differs.slice(0, differences_max)
+    said_first, said_second, of_rows = (_by_key(_of_keys(each, named)) for each in (one.places, other.places, rows))
     return Comparison(
         len(keys),
         len(asked.absent),
-        len(keys) - len(differing),
-        _answers(one, rows),
-        _answers(other, rows),
-        tuple(named),
-        notes,
-        sum(key not in rows for key in differing),
+        len(keys) - len(differs),
+        _answers(one, rows, decided),
+        _answers(other, rows, decided),
+        tuple(
+            Difference(key, said_first.get(key, ()), said_second.get(key, ()), of_rows.get(key, ()))
+            for key in named.to_pylist()
+        ),
+        truth.notes,
+        len(_without(differs, decided)),
     )
 
 
@@ -207,42 +204,42 @@ def _replayed(
     meter = MeteredStorage(storage)
     found = record_locations(meter, index, keys, partitions, on_part=on_part)
     ended = clock.monotonic()
-    places: dict[str, set[GroupId]] = {}
-    for key, path, file_id in zip(*(found.column(name).to_pylist() for name in PLACED_KEYS.names), strict=True):
-        places.setdefault(key, set()).add((path, file_id))
-    frozen = {key: frozenset(each) for key, each in places.items()}
-    return _Replay(candidate, frozen, opened - began, ended - opened, meter)
+    return _Replay(candidate, _once(found), opened - began, ended - opened, meter)
 
 
-def _of(replay: _Replay, key: str) -> frozenset[GroupId]:
-    return replay.places.get(key, frozenset())
+def _once(placed: pa.Table) -> pa.Table:
+    """Each place of each key once."""
+    names = PLACED_KEYS.names
+    return placed.select(names).group_by(names, use_threads=False).aggregate([]).cast(PLACED_KEYS)
 
 
-def _rows_of(
-    storage: Storage, snapshot: TableSnapshot, said: Places
-) -> tuple[dict[str, frozenset[GroupId]], tuple[str, ...]]:
-    """Which of the places that were said of a key have a row of it, and what is not known. A key of which a place
-    cannot be known is left out."""
-    placed: dict[GroupId, list[str]] = {}
-    for key, groups in said.items():
-        for group in groups:
-            placed.setdefault(group, []).append(key)
-    truth = judge_by_rows(storage, snapshot, place_keys(placed))
-    unknown = set(truth.unknown.column(RECORD_KEY).to_pylist())
-    found: dict[str, set[GroupId]] = {key: set() for key in said.keys() - unknown}
-    for row in truth.there.to_pylist():
-        if row[RECORD_KEY] in found:
-            found[row[RECORD_KEY]].add((row[PARTITION_PATH], row[FILE_ID]))
-    return {key: frozenset(groups) for key, groups in found.items()}, truth.notes
+def _of_keys(placed: pa.Table, keys: pa.Array) -> pa.Table:
+    return placed.filter(pc.is_in(placed.column(RECORD_KEY), value_set=keys))
 
 
-def _answers(replay: _Replay, rows: Places) -> Answers:
+def _without(keys: pa.Array, others: pa.Array) -> pa.Array:
+    """The keys that are not among the others, each once."""
+    return pc.unique(keys.filter(pc.invert(pc.is_in(keys, value_set=others))))
+
+
+def _by_key(placed: pa.Table) -> Mapping[str, tuple[GroupId, ...]]:
+    places: dict[str, list[GroupId]] = {}
+    for row in placed.to_pylist():
+        places.setdefault(row[RECORD_KEY], []).append((row[PARTITION_PATH], row[FILE_ID]))
+    return {key: tuple(sorted(each)) for key, each in places.items()}
+
+
+def _answers(replay: _Replay, rows: pa.Table, decided: pa.Array) -> Answers:
+    missed = not_in(rows, replay.places)
     return Answers(
         replay.candidate.name,
-        len(replay.places),
-        sum(map(len, replay.places.values())),
-        sum(len(_of(replay, key) - groups) for key, groups in rows.items()),
-        sum(len(groups - _of(replay, key)) for key, groups in rows.items()),
+        pc.count_distinct(replay.places.column(RECORD_KEY)).as_py(),
+        replay.places.num_rows,
+        JudgedIndex(
+            missed,
+            not_in(_of_keys(replay.places, decided), rows),
+            _of_keys(replay.places, pc.unique(missed.column(RECORD_KEY))),
+        ),
         replay.open_seconds,
         replay.seconds,
         replay.meter.files_opened,

@@ -96,7 +96,7 @@ def check_tee(
         keys = shadow_wrong = primary_wrong = 0
         for asked in _asked(storage, moment, reader, changes, rows=rows, seed=seed):
             found = _compared(storage, moment, asked, clock)
-            if _wrong_of_shadow(found) or found.unjudged:
+            if found.second.judged.wrong or found.unjudged:
                 again = moment_now()
                 found = _compared(storage, again, _still_there(storage, again.snapshot, asked), clock)
             if found.unjudged and found.notes:
@@ -110,8 +110,8 @@ def check_tee(
                     "index tee TABLE --end`).",
                 )
             keys += found.keys
-            shadow_wrong += _wrong_of_shadow(found)
-            primary_wrong += found.first.false_locations + found.first.missed
+            shadow_wrong += found.second.judged.wrong
+            primary_wrong += found.first.judged.wrong
             differences += found.differences[: _DIFFERENCES - len(differences)]
         commit = changes.commit
         commits.append(ComparedCommit(commit.instant, commit.completed, keys, shadow_wrong, primary_wrong))
@@ -176,10 +176,6 @@ def _compared(storage: Storage, moment: TeeMoment, asked: Asked, clock: Clock) -
 def _still_there(storage: Storage, snapshot: TableSnapshot, asked: Asked) -> Asked:
     """The same keys, with the places of those rows that are still where they were drawn."""
     return replace(asked, rows=judge_by_rows(storage, snapshot, asked.rows).there)
-
-
-def _wrong_of_shadow(found: Comparison) -> int:
-    return found.second.false_locations + found.second.missed
 
 
 def _whole(keys: Sequence[pa.Array]) -> pa.Array:
