@@ -10,8 +10,7 @@ from lakeward.base.errors import UsageError
 from lakeward.protocol.refusals.eligibility import find_all_refusals
 from lakeward.services.clean.plan.planner import plan_clean
 from lakeward.services.clean.plan.policy import CleanPolicy
-from lakeward.services.together.explaining.file_explanation import FileExplainer, FileFacts
-from lakeward.services.together.explaining.file_sentences import explain_in_sentences
+from lakeward.services.together.explaining.file_explanation import FileExplainer, FileFacts, explain_in_sentences
 from lakeward.storage.local import LocalStorage
 from lakeward.table.damaged_file import DamageKind
 from lakeward.table.data_file_path import find_path

@@ -33,8 +33,7 @@ from lakeward.services.clean.plan.decision import CleanOutcome
 from lakeward.services.clean.plan.storage_states import StorageStates
 from lakeward.services.clean.settings import CleanSettings
 from lakeward.services.compaction.plan.decision import PlanOutcome
-from lakeward.services.together.explaining.file_explanation import FileExplanation, Gone
-from lakeward.services.together.explaining.file_sentences import explain_in_sentences
+from lakeward.services.together.explaining.file_explanation import FileExplanation, Gone, explain_in_sentences
 from lakeward.services.together.explaining.instant_explanation import InstantExplanation, instant_in_sentences
 from lakeward.services.together.explaining.table_explanation import JudgedBy, TableExplanation
 from lakeward.table.snapshot import TableSnapshot
@@ -84,9 +83,9 @@ def explanation_of(opened: ConfiguredTable, snapshot: TableSnapshot | None = Non
     return TableExplanation(
         judge_of(opened, opened.locks),
         snapshot or opened.snapshot(),
-        clean=table.section(CleanSettings),
-        archive=table.section(ArchiveSettings),
-        as_hudi_has_it=table.as_hudi_has_it,
+        table.section(CleanSettings),
+        table.section(ArchiveSettings),
+        table.as_hudi_has_it,
     )
 
 
@@ -111,7 +110,7 @@ def _explain_file(opened: ConfiguredTable, given: str) -> Result:
 def _explain_instant(opened: ConfiguredTable, time: str) -> Result:
     explained = explanation_of(opened)
     found = explained.instant(time)
-    sentences = instant_in_sentences(found, explained.snapshot, now=SystemClock().now())
+    sentences = list(instant_in_sentences(found, now=SystemClock().now()))
     return _sentences_result(explained, instant_as_json(found), sentences, is_known=found.is_known)
 
 
@@ -198,41 +197,41 @@ def file_as_json(file: FileExplanation) -> dict[str, Any]:
         "plans": list(file.plans),
         "cleaned_by": file.cleaned_by,
         "cleaning_by": file.cleaning_by,
-        "quarantine_run": file.quarantine_run,
-        "quarantined_until": None if file.quarantined_until is None else format_iso_time(file.quarantined_until),
+        "quarantine_run": file.quarantined and file.quarantined.run,
+        "quarantined_until": file.quarantined and format_iso_time(file.quarantined.keep_until),
         "rolled_back_by": file.rolled_back_by,
     }
 
 
 def instant_as_json(instant: InstantExplanation) -> dict[str, Any]:
-    facts = instant.facts
+    archiving = instant.archiving
     return {
         "instant": instant.time,
         "on_timeline": [
             {"action": each.action, "state": each.state.value, "completion_time": each.completion_time}
             for each in instant.instants
         ],
-        "is_archived": instant.is_archived,
-        "archived_completion_time": facts.archived_at,
-        "operation": facts.operation,
-        "merged_by": facts.merged_by,
-        "rolled_back_by": facts.rolled_back_by,
-        "rolls_back": list(facts.rolls_back),
+        "is_archived": not instant.instants and instant.archived_at is not None,
+        "archived_completion_time": instant.archived_at,
+        "operation": instant.operation,
+        "merged_by": instant.merged_by,
+        "rolled_back_by": instant.rolled_back_by,
+        "rolls_back": list(instant.rolls_back),
         "planned_groups": instant.planned_groups,
         "rollback": None
-        if facts.decision is None
+        if instant.decision is None
         else {
-            "step": facts.decision.step.value,
-            "reason": facts.decision.reason.value,
-            "explanation": facts.decision.why,
-            "until": facts.decision.until,
+            "step": instant.decision.step.value,
+            "reason": instant.decision.reason.value,
+            "explanation": instant.decision.why,
+            "until": instant.decision.until,
         },
         "deleted": None
-        if facts.clean is None
-        else {partition: list(names) for partition, names in facts.clean.deleted.items()},
-        "files": [{"path": file.path, "verdict": file.verdict.value, "bytes": file.size} for file in facts.files],
+        if instant.clean is None
+        else {partition: list(names) for partition, names in instant.clean.deleted.items()},
+        "files": [{"path": file.path, "verdict": file.verdict.value, "bytes": file.size} for file in instant.files],
         "archiving": {
-            "goes_next": instant.goes_next,
+            "goes_next": archiving is not None and archiving.takes(instant.time),
             "kept_by": [{"reason": limit.reason.value, "explanation": limit.why} for limit in instant.limits],
         },
     }

@@ -116,6 +116,15 @@ class SlicePlace:
     superseded_by: str | None
     """The base instant of the next newer slice; None for the newest."""
 
+    @property
+    def text(self) -> str:
+        """Which slice it is, in words."""
+        if self.slices == 1:
+            return "the only slice"
+        if self.number == 1:
+            return f"the newest of {self.slices} slices"
+        return f"slice {self.number} of {self.slices}, the newest first"
+
 
 @dataclass(frozen=True, slots=True)
 class FileGroup:

@@ -145,6 +145,10 @@ class Quarantine:
     def find(self, run: str) -> QuarantinedRun | None:
         return next((each for each in self.runs if each.run == run), None)
 
+    def run_of(self, path: str) -> QuarantinedRun | None:
+        """The oldest run that has the file."""
+        return next((run for run in self.runs if any(file.path == path for file in run.files)), None)
+
     def left_in_place(self) -> dict[str, QuarantinedRun]:
         """The run that each file is of which stands in its place and is to go, by its path."""
         return {file.path: run for run in self.runs if run.in_place and run.undone_by is None for file in run.files}

@@ -47,6 +47,7 @@ from lakeward.table.file_system_view import (
 )
 from lakeward.table.found_link import FoundLink
 from lakeward.table.listing_source import ListingSource, find_table_partitions
+from lakeward.table.live_logs import LiveLogs, live_logs
 from lakeward.table.partition import Partition, UnlistedFolder
 from lakeward.table.quarantine import find_retired
 from lakeward.table.retired_logs import StandIns, without_gone, without_retired
@@ -188,6 +189,10 @@ class TableSnapshot:
         groups = (*self.frozen, *self.replaced_groups)
         found = (group for group in groups if (group.partition_path, group.file_id) == group_id)
         return next((group for group in found if isinstance(group, FrozenGroup)), None)
+
+    def live_logs(self, slice_: FileSlice) -> LiveLogs:
+        """Which logs of the slice readers merge."""
+        return live_logs(slice_, self.log_compactions.get(slice_.group_id, ()))
 
     def plans_naming(self, group_id: GroupId, name: str) -> Iterator[str]:
         """The pending plans that read a file."""

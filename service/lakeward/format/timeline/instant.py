@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lakeward.base.errors import BrokenFile
+from lakeward.base.quantities import format_duration
 
 
 class State(StrEnum):
@@ -151,3 +152,17 @@ def parse_instant_time(time: str, zone: datetime.tzinfo) -> int:
         return int(local.timestamp()) * 1000 + int(digits[14:17])
     except (ValueError, OverflowError) as error:
         raise BrokenFile(f"The instant {time!r} is no moment in time.", why=str(error)) from error
+
+
+def format_age(time: str, now: float, zone: datetime.tzinfo | None) -> str:
+    """` 3 h ago`; nothing where the zone is not known, or the instant is no moment.
+
+    Args:
+        now: seconds since the epoch.
+    """
+    if zone is None:
+        return ""
+    try:
+        return f" {format_duration(max(0.0, now - parse_instant_time(time, zone) / 1000))} ago"
+    except BrokenFile:  # one that Hudi reserves
+        return ""

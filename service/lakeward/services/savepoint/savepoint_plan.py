@@ -149,6 +149,11 @@ class Pinned:
     gone: int
     """Files that it names and that are not there."""
 
+    def pins(self, slice_: FileSlice) -> bool:
+        """Whether it names a file of the slice."""
+        named = self.savepoint.files.get(slice_.partition_path, ())
+        return any(file.file_name in named for file in slice_.files)
+
     def sentence(self, now: float) -> str:
         """Why it keeps a file, and how to end that."""
         instant, since = self.savepoint.instant, format_duration(max(0.0, now - self.savepoint.made_at))

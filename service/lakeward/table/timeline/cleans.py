@@ -48,6 +48,11 @@ class Clean:
     """The clean whose files it brought back."""
 
     @property
+    def paths(self) -> frozenset[str]:
+        """The files that it deleted, or could not."""
+        return frozenset(join(partition, name) for partition, names in self.deleted.items() for name in names)
+
+    @property
     def sentence(self) -> str:
         """What it deleted, and what can be read since."""
         number = sum(map(len, self.deleted.values()))

@@ -133,7 +133,7 @@ def test_a_report_says_it_from_logs_of_rows(base: Path) -> None:
 def test_explain_names_it_among_the_files_of_its_compaction(base: Path, instants: tuple[str, str, str]) -> None:
     """It is distinguished from logs of rows there."""
     explained = explanation_of(open_table(str(base), None, timezone="UTC"))
-    files = {file.path: file for file in explained.instant(instants[2]).facts.files}
+    files = {file.path: file for file in explained.instant(instants[2]).files}
     assert files.keys() == of(base, instants[2])
     assert [file.is_change_log for path, file in sorted(files.items())] == [True, False]
 

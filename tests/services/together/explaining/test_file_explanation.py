@@ -15,8 +15,7 @@ from lakeward.services.clean.plan.keeper import Keeper, KeepReason
 from lakeward.services.clean.plan.planner import plan_clean
 from lakeward.services.clean.plan.storage_states import FileState
 from lakeward.services.savepoint.savepoint_plan import pinned_by
-from lakeward.services.together.explaining.file_explanation import FileExplainer, FileFacts, Gone
-from lakeward.services.together.explaining.file_sentences import explain_in_sentences
+from lakeward.services.together.explaining.file_explanation import FileExplainer, FileFacts, Gone, explain_in_sentences
 from lakeward.storage.storage import FileStatus
 from lakeward.table.file_system_view import sort_files
 from lakeward.table.quarantine import Manifest, Quarantine, QuarantinedFile, QuarantinedRun, QuarantineKind
@@ -88,8 +87,8 @@ def test_cases_are_written_as_the_code_would_write_them() -> None:
 
 
 def test_each_reason_to_stay_has_its_sentence() -> None:
-    """Keeps of services/clean/plan/keeper, Keeps of services/together/explaining/file_sentences: a sentence for every
-    reason and every verdict, none the same."""
+    """Keeps of services/clean/plan/keeper, Keeps 2 of services/together/explaining/file_explanation: a sentence for
+    every reason and every verdict, none the same."""
     table = read_table("policy commits 1\ndone commit 10 20\ngroup a 10 20")
     snapshot = table.snapshot()
     explainer = FileExplainer(snapshot, plan_clean(snapshot, table.policy, now=0.0), FileFacts())

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.services.together.explaining.instant_explanation import (
-    InstantFacts,
-    explain_instant,
-    instant_in_sentences,
-)
+from lakeward.services.together.explaining.instant_explanation import InstantExplanation, instant_in_sentences
 from tests.services.clean.plan.clean_cases import read_table
 from tests.synthetic_table import minute
 
@@ -35,6 +31,5 @@ savepoint 10 a@10"""
 def test_what_an_instant_holds_back(time: int, says: str, keeps_silent_of: str) -> None:
     """Only the oldest of what is pending is said to hold them, and only the instant of a savepoint."""
     snapshot = read_table(TABLE).snapshot()
-    shown = instant_in_sentences(explain_instant(minute(time), snapshot, InstantFacts()), snapshot, now=0.0)
-    text = " ".join(shown)
+    text = " ".join(instant_in_sentences(InstantExplanation(minute(time), snapshot), now=0.0))
     assert says in text and keeps_silent_of not in text

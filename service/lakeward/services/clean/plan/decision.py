@@ -145,6 +145,11 @@ class CleanOutcome:
     def kept(self) -> Iterator[SliceDecision]:
         return (decision for decision in self.decisions if not decision.is_dead)
 
+    def keepers_of(self, path: str, slice_: SliceDecision) -> tuple[Keeper, ...]:
+        """What keeps a file of the slice; of a log that was merged, what it waits for itself."""
+        source = next((each for each in self.sources if each.log.path == path), None)
+        return slice_.keepers if source is None else source.keepers or slice_.keepers
+
     @property
     def retiring(self) -> Iterator[SourceDecision]:
         return (source for source in self.sources if source.retires)

@@ -31,7 +31,6 @@ from lakeward.services.compaction.run.targets import ahead_and_run
 from lakeward.table.file_group import FileSlice, FrozenGroup, LogFile
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.listing_source import ListingSource
-from lakeward.table.live_logs import live_logs
 from lakeward.table.snapshot import TableSnapshot
 
 
@@ -55,7 +54,7 @@ def choose(table: ServicedTable, planner: Planner, snapshot: TableSnapshot, chec
                 ahead, run = ahead_and_run(snapshot, slices[group_id], operation)
                 if operation.run is not None:
                     paths = [log.path for log in run]
-                of_slice = live_logs(slices[group_id], snapshot.log_compactions.get(group_id, ()))
+                of_slice = snapshot.live_logs(slices[group_id])
                 superseded = of_slice.superseded_paths if choice is Choice.LOG else {}
                 since = slices[group_id].since if choice is Choice.FULL else None
                 try:

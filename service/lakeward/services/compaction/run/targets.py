@@ -40,7 +40,6 @@ from lakeward.services.compaction.plan.slice_profile import SliceProfile, profil
 from lakeward.table.damaged_file import damaged_error
 from lakeward.table.file_group import FileSlice, LogFile
 from lakeward.table.file_system_view import GroupId
-from lakeward.table.live_logs import live_logs
 from lakeward.table.snapshot import TableSnapshot
 
 
@@ -141,7 +140,7 @@ def find_targets(snapshot: TableSnapshot, instant: str, plan: CompactionPlan, ac
 
 
 def _target(snapshot: TableSnapshot, kind: OperationKind, slice_: FileSlice, named: tuple[LogFile, ...]) -> Target:
-    logs = live_logs(slice_, snapshot.log_compactions.get(slice_.group_id, ()))
+    logs = snapshot.live_logs(slice_)
     # A base file is for ever, so a FULL judges by the blocks of all logs.
     superseded = logs.superseded_paths if kind is OperationKind.LOG else {}
     merged = slice_.row_logs if logs.by_rank else logs.live

@@ -9,25 +9,26 @@ as far as the timeline shows,
     unknown        none of these, or the storage has it and the listing of the table has not
 
 Touches: nothing.
-Keeps:   1. a path has one verdict, and what is there never one that says that it is gone.
+Keeps:   1. a path has one verdict, and what is there never one that says that it is gone;
+         2. every verdict has its sentence, with when that ends or how to end it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import tzinfo
 from enum import StrEnum
 
-from lakeward.base.paths import join
+from lakeward.base.quantities import format_size
 from lakeward.format.file_name import AnyLogName, parse_any_data_file, parse_any_log
-from lakeward.format.timeline.instant import Instant
-from lakeward.services.clean.plan.decision import CleanOutcome, SliceDecision
-from lakeward.services.clean.plan.keeper import DeadReason, Keeper
-from lakeward.services.clean.plan.storage_states import NO_QUARANTINE, FileState, StoredFile, states_of_files
+from lakeward.format.timeline.instant import Instant, State, format_age
+from lakeward.services.clean.plan.decision import CleanOutcome
+from lakeward.services.clean.plan.keeper import DeadReason, Keeper, KeepReason
+from lakeward.services.clean.plan.storage_states import NO_QUARANTINE, FileState, states_of_files
 from lakeward.services.savepoint.savepoint_plan import Pinned
-from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup, SlicePlace
-from lakeward.table.live_logs import live_logs
-from lakeward.table.quarantine import Quarantine
+from lakeward.table.file_group import FileGroup, FrozenGroup, SlicePlace
+from lakeward.table.quarantine import Quarantine, QuarantinedRun, set_aside_sentence
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.cleans import Clean
 
@@ -61,7 +62,7 @@ class FileFacts:
     def paths(self) -> Iterator[str]:
         """The files that they name."""
         for clean in self.cleans:
-            yield from (join(partition, name) for partition, names in clean.deleted.items() for name in names)
+            yield from clean.paths
         for run in self.quarantine.runs:
             yield from (file.path for file in run.files)
         yield from self.committed
@@ -99,9 +100,8 @@ class FileExplanation:
     cleaned_by: str | None = None
     cleaning_by: str | None = None
     """The pending clean that is going to delete it."""
-    quarantine_run: str | None = None
-    quarantined_until: float | None = None
-    """Seconds since the epoch."""
+    quarantined: QuarantinedRun | None = None
+    """The run that set it aside."""
     rolled_back_by: str | None = None
     is_committed: bool = False
     """Its own commit names it."""
@@ -117,17 +117,15 @@ class FileExplanation:
 
 
 class FileExplainer:
-    """Explains files of one snapshot."""
+    """Explains files of one snapshot, by the outcome of a clean of the whole table as it would be planned now."""
 
     def __init__(self, snapshot: TableSnapshot, outcome: CleanOutcome, facts: FileFacts) -> None:
-        """
-        Args:
-            outcome: a clean's over the whole table, as it would be planned now.
-        """
         self._snapshot = snapshot
         self._outcome = outcome
         self._facts = facts
         self._stored = {file.path: file for file in states_of_files(snapshot, outcome, facts.quarantine)}
+        done = (clean for clean in facts.cleans if clean.is_completed)
+        self._cleaned = {path: clean.instant for clean in done for path in clean.paths}
         groups = (*snapshot.file_groups, *snapshot.replaced_groups)
         self._groups = {(each.partition_path, each.file_id): each for each in groups if isinstance(each, FileGroup)}
 
@@ -137,14 +135,13 @@ class FileExplainer:
             path: below the table.
             committed: whether its own commit names it; None: as the facts say.
         """
-        facts, timeline = self._facts, self._snapshot.timeline
+        facts, snapshot = self._facts, self._snapshot
         partition, _, name = path.rpartition("/")
         parsed = parse_any_data_file(name, native=True)
         assert parsed is not None, "it is looked at where a path comes from outside"
         group_id = (partition, parsed.file_id)
         stored = self._stored.get(path)
-        cleaned_by = next((each.instant for each in reversed(facts.cleans) if _deleted(each, partition, name)), None)
-        rolled_back_by = facts.rolled_back.get(parsed.instant)
+        cleaned_by = self._cleaned.get(path)
         is_committed = path in facts.committed if committed is None else committed
         if stored is not None:
             verdict: FileState | Gone = stored.state
@@ -155,10 +152,9 @@ class FileExplainer:
         elif is_committed:
             verdict = Gone.MISSING
         else:
-            verdict = Gone.UNKNOWN if rolled_back_by is None else Gone.ROLLED_BACK
+            verdict = Gone.ROLLED_BACK if parsed.instant in facts.rolled_back else Gone.UNKNOWN
         is_aside = verdict is FileState.QUARANTINED
-        runs = (run for run in facts.quarantine.runs if any(file.path == path for file in run.files))
-        run = next(runs, None) if is_aside else None
+        slice_ = None if stored is None else stored.slice
         decision = None if stored is None or is_aside else stored.decision
         return FileExplanation(
             path=path,
@@ -166,45 +162,122 @@ class FileExplainer:
             size=facts.unlisted_size if stored is None else stored.size,
             file_id=parsed.file_id,
             instant=parsed.instant,
-            written_by=timeline.find_write(parsed.instant),
-            is_archived=timeline.is_archived(parsed.instant),
-            place=None if stored is None or stored.slice is None else self._groups[group_id].place_of(stored.slice),
-            replaced_by=self._snapshot.replaced.get(group_id),
-            merged_by=self._merged_by(stored, name),
-            keepers=self._keepers(path, decision),
+            written_by=snapshot.timeline.find_write(parsed.instant),
+            is_archived=snapshot.timeline.is_archived(parsed.instant),
+            place=None if slice_ is None else self._groups[group_id].place_of(slice_),
+            replaced_by=snapshot.replaced.get(group_id),
+            merged_by=None if slice_ is None else snapshot.live_logs(slice_).merged_by(name),
+            keepers=() if decision is None else self._outcome.keepers_of(path, decision),
             dead_by=() if decision is None else decision.dead_by,
             hindrance=self._outcome.hindrance if verdict is FileState.DEAD else None,
-            frozen=self._snapshot.frozen_group(group_id) if verdict is FileState.FROZEN else None,
-            pinned=() if stored is None or stored.slice is None else tuple(self._pinned(stored.slice)),
-            plans=tuple(sorted(self._snapshot.plans_naming(group_id, name))),
+            frozen=snapshot.frozen_group(group_id) if verdict is FileState.FROZEN else None,
+            pinned=() if slice_ is None else tuple(each for each in facts.pinned if each.pins(slice_)),
+            plans=tuple(sorted(snapshot.plans_naming(group_id, name))),
             cleaned_by=cleaned_by if stored is None or is_aside else None,
             cleaning_by=next((clean for clean, paths in facts.planned_deletions.items() if path in paths), None),
-            quarantine_run=None if run is None else run.run,
-            quarantined_until=None if run is None else run.keep_until,
-            rolled_back_by=rolled_back_by if verdict is Gone.ROLLED_BACK else None,
+            quarantined=facts.quarantine.run_of(path) if is_aside else None,
+            rolled_back_by=facts.rolled_back.get(parsed.instant) if verdict is Gone.ROLLED_BACK else None,
             is_committed=is_committed,
         )
 
-    def _merged_by(self, stored: StoredFile | None, name: str) -> str | None:
-        """The log compaction whose output readers read in place of a log."""
-        if stored is None or stored.slice is None:
-            return None
-        logs = live_logs(stored.slice, self._snapshot.log_compactions.get(stored.slice.group_id, ()))
-        return logs.merged_by(name)
 
-    def _keepers(self, path: str, decision: SliceDecision | None) -> tuple[Keeper, ...]:
-        """What keeps the slice; of a log that was merged, what it waits for itself."""
-        source = next((each for each in self._outcome.sources if each.log.path == path), None)
-        if decision is None or source is None:
-            return () if decision is None else decision.keepers
-        return source.keepers or decision.keepers
-
-    def _pinned(self, slice_: FileSlice) -> Iterator[Pinned]:
-        names = {file.file_name for file in slice_.files}
-        for each in self._facts.pinned:
-            if not names.isdisjoint(each.savepoint.files.get(slice_.partition_path, ())):
-                yield each
+def explain_in_sentences(file: FileExplanation, *, now: float, zone: tzinfo | None) -> list[str]:
+    """
+    Args:
+        now: seconds since the epoch, for ages.
+        zone: of the table's instants, None where it is not known.
+    """
+    size = "" if file.size is None else f", {format_size(file.size)}"
+    return [f"{file.path}{size}: {file.verdict}.", _origin(file, now, zone), *_verdict(file, now), *_dangers(file)]
 
 
-def _deleted(clean: Clean, partition: str, name: str) -> bool:
-    return clean.is_completed and name in clean.deleted.get(partition, ())
+def _origin(file: FileExplanation, now: float, zone: tzinfo | None) -> str:
+    """What wrote it, and its place."""
+    age = format_age(file.instant, now, zone)
+    if file.written_by is not None and file.written_by.state is State.COMPLETED:
+        by = f"written by {file.written_by.action} {file.instant}{age}"
+    elif file.written_by is not None:
+        by = f"of {file.written_by.action} {file.instant}{age}, which is {file.written_by.state.name.lower()}"
+    elif file.is_archived:
+        by = f"of {file.instant}{age}, which is older than the active timeline and counts as completed"
+    else:
+        by = f"of {file.instant}{age}, which is not on the timeline"
+    kind = "base file" if file.log_name is None else "log of changes" if file.log_name.is_cdc else "log"
+    is_ = "was" if isinstance(file.verdict, Gone) and file.size is None else "is"
+    if file.place is None:
+        return f"It {is_} a {kind} of file group {file.file_id}, {by}."
+    place = f"It is in {file.place.text}, that of {file.place.base_instant}."
+    return f"It is a {kind} of file group {file.file_id}, {by}. {place}"
+
+
+def _verdict(file: FileExplanation, now: float) -> Iterator[str]:
+    match file.verdict:
+        case FileState.LIVE:
+            if file.merged_by is not None:
+                yield (
+                    f"Log compaction {file.merged_by} superseded it: readers merge its output instead. It stays as "
+                    "long as its slice, since slices go whole."
+                )
+            elif file.is_change_log:
+                yield "Readers of rows pass over it; it is for queries that read the changes of compactions."
+            else:
+                yield "Readers of the table as it is now read it."
+            yield FileState.LIVE.sentence
+        case FileState.PINNED | FileState.RETAINED | FileState.DEAD:
+            why = f"its slice was superseded by that of {file.place.superseded_by if file.place else None}"
+            if file.replaced_by is not None:
+                why = f"{file.replaced_by} replaced its file group"
+            yield f"No reader of the table as it is now reads it: {why}."
+        case FileState.QUARANTINED if (run := file.quarantined) is not None:
+            yield set_aside_sentence(run.run, run.keep_until)
+        case FileState.FROZEN:
+            why = "" if file.frozen is None else f": {file.frozen.why}"
+            yield f"No service touches its file group, whose slices are unknown{why}. `lakeward verify` says more."
+        case FileState.UNCOMMITTED | FileState.ORPHAN as state:
+            yield FileState(state).sentence
+        case Gone.CLEANED:
+            yield f"It is not there any more: clean {file.cleaned_by} deleted it."
+        case Gone.ROLLED_BACK:
+            yield f"It is not there: {file.rolled_back_by} rolled its write back."
+        case Gone.MISSING:
+            lost = "`lakeward verify` says what is lost; restore it where readers need it."
+            if file.is_change_log:
+                lost = "No row is lost; queries that read the changes of compactions miss it."
+            yield f"It is not there, its commit names it, and nothing on the timeline says who deleted it. {lost}"
+        case Gone.UNKNOWN if file.size is not None:
+            although = ", although its commit names it" if file.is_committed else ""
+            yield (
+                f"It is there, and the listing of the table's partitions has it not{although}: its readers do not see "
+                "it, and no service touches it. `lakeward verify` says whether the table is right."
+            )
+        case Gone.UNKNOWN if "/" not in file.path:
+            yield (
+                "No partition of the table has a file of this name, and no clean, commit or rollback on the active "
+                "timeline names it. Elsewhere it was not looked for: pass its path to have it looked for there."
+            )
+        case Gone.UNKNOWN:
+            yield (
+                "It is not there, and no clean, commit or rollback on the active timeline names it: it was deleted by "
+                "one that is archived, or there was never such a file."
+            )
+    pinned = {each.savepoint.instant: each.sentence(now) for each in file.pinned}
+    for keeper in file.keepers:
+        if keeper.reason is KeepReason.SAVEPOINT:
+            yield pinned.get(keeper.instant or "", keeper.sentence)
+        elif keeper.reason is not KeepReason.NEWEST:
+            yield keeper.sentence
+    if file.dead_by and file.verdict is FileState.DEAD:
+        yield f"Nothing keeps it ({', '.join(file.dead_by)}): the next clean deletes it."
+        if file.hindrance is not None:
+            yield f"But no clean can be planned just now. {file.hindrance}"
+    if file.verdict is FileState.RETAINED and not file.keepers:
+        yield "No clean looks at it: it is left out of cleaning."
+
+
+def _dangers(file: FileExplanation) -> Iterator[str]:
+    """What is going to be done to it."""
+    for plan in file.plans:
+        then = "passed over" if file.is_change_log else "merged"
+        yield f"The pending plan of {plan} names it: it is {then} when that is carried out."
+    if file.cleaning_by is not None:
+        yield f"Clean {file.cleaning_by} is pending and names it: it is deleted when that is carried out."

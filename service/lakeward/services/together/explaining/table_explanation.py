@@ -30,14 +30,17 @@ from lakeward.services.clean.settings import CleanSettings
 from lakeward.services.savepoint.run import find_pinned
 from lakeward.services.savepoint.savepoint_plan import Pinned
 from lakeward.services.together.explaining.file_explanation import FileExplainer, FileExplanation, FileFacts
-from lakeward.services.together.explaining.instant_explanation import InstantExplanation, InstantFacts, explain_instant
+from lakeward.services.together.explaining.instant_explanation import InstantExplanation
+from lakeward.storage.storage import Storage
 from lakeward.table.data_file_path import find_path
 from lakeward.table.quarantine import Quarantine, load_quarantine
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import TableConfig
 from lakeward.table.timeline.archived import load_archived_times
 from lakeward.table.timeline.cleans import Clean, read_cleans, read_planned_deletions
 from lakeward.table.timeline.instant_content import InstantContents
 from lakeward.table.timeline.rollbacks import rolled_back_by
+from lakeward.table.timeline.timeline import Timeline
 from lakeward.table.timeline.timeline_reader import TimelineReader
 
 
@@ -61,47 +64,35 @@ class JudgedBy:
         )
 
 
+@dataclass(frozen=True)
 class TableExplanation:
-    def __init__(
-        self,
-        judge: Judge,
-        snapshot: TableSnapshot,
-        *,
-        clean: CleanSettings,
-        archive: ArchiveSettings,
-        as_hudi_has_it: Mapping[str, str],
-    ) -> None:
-        """
-        Args:
-            as_hudi_has_it: what other services are given, by Hudi's keys.
-        """
-        self._judge = judge
-        self._storage = judge.storage
-        self._base_path = judge.base_path
-        self.snapshot = snapshot
-        self._clean = clean
-        self._archive = archive
-        self._as_hudi_has_it = as_hudi_has_it
+    judge: Judge
+    snapshot: TableSnapshot
+    clean_settings: CleanSettings
+    archive_settings: ArchiveSettings
+    as_hudi_has_it: Mapping[str, str]
+    """What other services are given, by Hudi's keys."""
 
     @cached_property
     def clean(self) -> CleanOutcome:
         """A clean of the whole table as it would be planned now; by Hudi's default where it is unknown how much the
         table's writers keep, and none is planned.
         """
-        options = replace(self._clean.options, policy=self.judged_by.clean)
-        return CleanChoice(self._storage, self._base_path, options, clock=self._judge.clock).outcome(self.snapshot)
+        options = replace(self.clean_settings.options, policy=self.judged_by.clean)
+        judge = self.judge
+        return CleanChoice(judge.storage, judge.base_path, options, clock=judge.clock).outcome(self.snapshot)
 
     @cached_property
     def judged_by(self) -> JudgedBy:
         """The settings: of the configuration, key by key; what it does not say is as for commands without options."""
-        kept = find_retention(self._storage, self.snapshot, self._clean.options)
-        because = "the configuration says so" if self._clean.is_given else kept.why
-        beside = self._as_hudi_has_it
+        kept = find_retention(self.judge.storage, self.snapshot, self.clean_settings.options)
+        because = "the configuration says so" if self.clean_settings.is_given else kept.why
+        beside = self.as_hudi_has_it
         return JudgedBy(
             kept.policy or CleanPolicy(),
             because if kept.policy is not None else f"that is Hudi's default, and {because}",
-            self._archive.chosen(beside),
-            "the configuration says so" if self._archive.by_hudis_keys(beside) else "that is Hudi's default",
+            self.archive_settings.chosen(beside),
+            "the configuration says so" if self.archive_settings.by_hudis_keys(beside) else "that is Hudi's default",
         )
 
     @cached_property
@@ -110,14 +101,14 @@ class TableExplanation:
 
     @cached_property
     def pinned(self) -> list[Pinned]:
-        return find_pinned(self._storage, self._base_path, self.snapshot)
+        return find_pinned(self.judge.storage, self.judge.base_path, self.snapshot)
 
     @cached_property
     def archiving(self) -> ArchivePlan | None:
         """What the archiver would do now; None where it is refused."""
         try:
-            options, clock = self.judged_by.archive, self._judge.clock
-            return archive_plan_of(self._storage, self._base_path, self.snapshot, options, clock=clock)
+            options, clock = self.judged_by.archive, self.judge.clock
+            return archive_plan_of(self.judge.storage, self.judge.base_path, self.snapshot, options, clock=clock)
         except (Refused, NotFound):
             return None  # what is not found, an archiver that is at work took just now
 
@@ -129,26 +120,20 @@ class TableExplanation:
         """
         facts = FileFacts(
             cleans=self._cleans,
-            planned_deletions=read_planned_deletions(
-                self._storage, self._base_path, self.snapshot.config, self.snapshot.timeline
-            ),
+            planned_deletions=read_planned_deletions(*self._timeline),
             quarantine=self._quarantine,
             pinned=self.pinned,
         )
         if (name := parse_any_data_file(posixpath.basename(given), native=True)) is not None:
             facts = replace(facts, committed=self._written(name.instant))
         path = find_path(
-            given, base_path=self._base_path, snapshot=self.snapshot, gone=facts.paths, from_here=from_here
+            given, base_path=self.judge.base_path, snapshot=self.snapshot, gone=facts.paths, from_here=from_here
         )
         if not any(path == known for files in self.snapshot.files for known, _ in files.sizes):
             # What no listing has may be there all the same, in a folder that is no partition.
-            status = self._storage.stat(join(self._base_path, path))
-            is_file = status is not None and not status.is_folder
-            facts = replace(
-                facts,
-                rolled_back=self._rolled_back,
-                unlisted_size=status.size if status and is_file else None,
-            )
+            status = self.judge.storage.stat(join(self.judge.base_path, path))
+            size = None if status is None or status.is_folder else status.size
+            facts = replace(facts, rolled_back=self._rolled_back, unlisted_size=size)
         return FileExplainer(self.snapshot, self.clean, facts).explain(path)
 
     def instant(self, time: str) -> InstantExplanation:
@@ -159,47 +144,42 @@ class TableExplanation:
                 why="That is digits alone, as at the beginning of the names of the timeline's files.",
                 remedy="`lakeward inspect` shows the timeline; --file explains a data file.",
             )
-        timeline = self.snapshot.timeline
-        commit = self._commit(time)
-        rolled_back = self._rolled_back
+        commit, rolled_back, archived_at = self._commit(time), self._rolled_back, None
         facts = FileFacts(cleans=self._cleans, quarantine=self._quarantine, rolled_back=rolled_back)
         explainer = FileExplainer(self.snapshot, self.clean, facts)
-        archived: str | None = None
-        if timeline.find(time) is None:
-            times = load_archived_times(self._storage, self._base_path, self.snapshot.config, {time})
-            archived = times.completion_times.get(time)
+        if self.snapshot.timeline.find(time) is None:
+            times = load_archived_times(self.judge.storage, self.judge.base_path, self.snapshot.config, {time})
+            archived_at = times.completion_times.get(time)
         target = self.snapshot.rollback_targets.get(time)
-        return explain_instant(
+        return InstantExplanation(
             time,
             self.snapshot,
-            InstantFacts(
-                operation=None if commit is None else commit.operation_type,
-                merged_by=None if commit is None else commit.extra_metadata.get(MERGED_BY_KEY),
-                files=[explainer.explain(path, committed=True) for path in self._written(time)],
-                clean=next((clean for clean in self._cleans if clean.instant == time), None),
-                archived_at=archived,
-                rolled_back_by=rolled_back.get(time),
-                rolls_back=[*(done for done, by in rolled_back.items() if by == time), *([target] if target else [])],
-                archiving=self.archiving,
-                decision=next((each for each in self._judge.services(self.snapshot) if each.instant == time), None),
-            ),
+            operation=None if commit is None else commit.operation_type,
+            merged_by=None if commit is None else commit.extra_metadata.get(MERGED_BY_KEY),
+            files=[explainer.explain(path, committed=True) for path in self._written(time)],
+            clean=next((clean for clean in self._cleans if clean.instant == time), None),
+            archived_at=archived_at,
+            rolled_back_by=rolled_back.get(time),
+            rolls_back=[*(done for done, by in rolled_back.items() if by == time), *([target] if target else [])],
+            archiving=self.archiving,
+            decision=next((each for each in self.judge.services(self.snapshot) if each.instant == time), None),
         )
+
+    @property
+    def _timeline(self) -> tuple[Storage, str, TableConfig, Timeline]:
+        return self.judge.storage, self.judge.base_path, self.snapshot.config, self.snapshot.timeline
 
     @cached_property
     def _quarantine(self) -> Quarantine:
-        return load_quarantine(self._storage, self._base_path)
+        return load_quarantine(self.judge.storage, self.judge.base_path)
 
     @cached_property
     def _cleans(self) -> tuple[Clean, ...]:
-        return read_cleans(self._storage, self._base_path, self.snapshot.config, self.snapshot.timeline)
-
-    @cached_property
-    def _contents(self) -> InstantContents:
-        return InstantContents(self._storage, self._base_path, self.snapshot.config, self.snapshot.timeline)
+        return read_cleans(*self._timeline)
 
     @cached_property
     def _rolled_back(self) -> dict[str, str]:
-        return rolled_back_by(self._contents, self.snapshot.timeline, skips_gone=True)
+        return rolled_back_by(InstantContents(*self._timeline), self.snapshot.timeline, skips_gone=True)
 
     def _written(self, time: str) -> tuple[str, ...]:
         commit = self._commit(time)
@@ -207,8 +187,7 @@ class TableExplanation:
 
     def _commit(self, time: str) -> CommitMetadata | None:
         """What a completed write of the active timeline says; None where there is none, or it cannot be read."""
-        timeline = self.snapshot.timeline
-        found = timeline.find_write(time)
+        found = self.snapshot.timeline.find_write(time)
         if found is None or found.state is not State.COMPLETED:
             return None
-        return TimelineReader(self._storage, self._base_path, self.snapshot.config, timeline).commit_metadata(found)
+        return TimelineReader(*self._timeline).commit_metadata(found)
