@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -11,8 +12,11 @@ from typer.testing import CliRunner
 
 from lakeward.base.errors import LakewardError
 from lakeward.cli.result import Result, Show
-from lakeward.cli.verb_group import as_command
+from lakeward.cli.verb_group import _RETIRED, as_command
+from lakeward.cli.verbs import PANELS
 from lakeward.cli.verbs import app as lakeward
+
+UPGRADE = Path(__file__).parents[2] / "docs/operate/upgrade.md"
 
 
 @dataclass(frozen=True)
@@ -104,3 +108,17 @@ def test_each_verb_that_writes_takes_the_statements(verb: tuple[str, ...]) -> No
     shown = CliRunner().invoke(lakeward, [*verb, "--help"], env={"COLUMNS": "200"}).output
     for option in ("--writers", "--lock", "--lock-zookeeper-path", "--lock-wait", "--lock-expire"):
         assert option in shown, option
+
+
+def test_what_was_renamed_is_on_the_page() -> None:
+    """Operators find each verb and option that was renamed, with what takes its place, as they find keys
+    (tests/config/test_file.py)."""
+    rows = [line.split("|") for line in UPGRADE.read_text().splitlines() if line.startswith("| `")]
+    groups = [group for panel in PANELS.values() for group in panel]
+    renamed = {group.name: group.now for group in groups if group.now}
+    renamed |= {f"{group.name} {verb.name}": verb.now for group in groups for verb in group.verbs if verb.now}
+    assert renamed, "there are some"
+    for name, now in renamed.items():
+        assert any(f"`lakeward {name}" in row[1] and f"`lakeward {now}" in row[2] for row in rows), name
+    for option in _RETIRED:
+        assert any(option in row[1] for row in rows), option
