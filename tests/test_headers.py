@@ -11,6 +11,8 @@ from collections import Counter, defaultdict
 from functools import cache
 from pathlib import Path
 
+from tests.words import NO_NAME
+
 TESTS = Path(__file__).parent
 PROJECT = TESTS.parent
 CODE = PROJECT / "service" / "lakeward"
@@ -25,7 +27,7 @@ MODULE = re.compile(r"`([a-z_]+(?:/[a-z_0-9]+)+)(?:\.py|\.([A-Za-z_]+)[^`]*)?`")
 
 PUBLIC_CLASS = re.compile(r"^class ([A-Za-z]\w*)", re.MULTILINE)
 BEGINNING_WITHOUT_A_SUBJECT = re.compile(r"(Of|Those|As|By|Where|And|Nor)\b")
-NOT_A_NAME = re.compile(r"\b(whoever|nobody|somebody)\b", re.IGNORECASE)
+NOT_A_NAME = re.compile(rf"\b({NO_NAME}|nobody)\b", re.IGNORECASE)
 
 MAY_LACK_ONE = re.compile(rf"\"\"\"\s*{BEGINNING_WITHOUT_A_SUBJECT.pattern}|{NOT_A_NAME.pattern}", re.IGNORECASE)
 """Parsing each file takes ten seconds."""

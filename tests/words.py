@@ -22,6 +22,9 @@ ALLOWED = Path(__file__).with_suffix(".toml")
 TEXTS = {".md", ".html", ".toml", ".yml", ".yaml", ".sql", ".service"}
 LEFT_OUT = ("docs/decisions/", "CHANGELOG.md", "tests/words", "tests/test_words.py", "tests/mutants.toml")
 
+NO_NAME = "whoever|somebody"
+"""What is said where the process, the writer or the attempt has a name; docstrings are held to it, too."""
+
 PHRASES = {
     "told, tells: reports, says, describes": r"(?:told|tells?)(?! (?:[\w']+ ){0,6}apart)",
     "ours, theirs: Lakeward's, Hudi's": r"ours|theirs",
@@ -38,7 +41,7 @@ PHRASES = {
     "in vain: failed": r"in vain",
     "gone by, goes by: uses": r"g(?:o|oes|one|oing) by",
     "becomes of: happens to": r"bec(?:omes?|ame) of",
-    "whoever, somebody: the process, the writer": r"whoever|somebody",
+    "whoever, somebody: the process, the writer": NO_NAME,
     "what stands: what prevents it, what is there": r"what st(?:ands|ood)",
     "made, stated, standing as nouns: the new file, the given lock": (
         r"(?:the|an?|each|all|no) (?:made|stated|standing)(?: ones?)?(?=[.,;:)]| (?:is|are|was|were)\b)"
