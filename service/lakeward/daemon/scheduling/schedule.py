@@ -12,6 +12,7 @@ from lakeward.config.choices import ForeignServices
 from lakeward.config.window import Window
 from lakeward.protocol.job_kind import JobKind
 from lakeward.services.compaction.plan.decision import PARKED_SECONDS
+from lakeward.services.services import NAMED
 
 JOB_BYTES_PER_SECOND = 8 * 1024**2
 """What a job reads in a second at the least: less than half of the slowest merge in one process (benchmarks/README.md),
@@ -28,16 +29,7 @@ class Schedule:
 
     enabled: bool = True
     group: str = "default"
-    services: frozenset[JobKind] = frozenset(
-        {
-            JobKind.ROLLBACK,
-            JobKind.COMPACTION,
-            JobKind.INDEX,
-            JobKind.CLEAN,
-            JobKind.ARCHIVE,
-            JobKind.VERIFICATION,
-        }
-    )
+    services: frozenset[JobKind] = frozenset(NAMED)
     """Recovery and plan expiry belong to compaction."""
     interval: float = 10.0
     """Between two polls."""
