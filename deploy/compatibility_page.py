@@ -19,6 +19,7 @@ BEGIN, END = "<!-- made by `make compatibility-page`: begin -->", "<!-- made by 
 COLUMNS = {
     TableService.ARCHIVING: "archiving",
     TableService.CLEANING: "cleaning of the table",
+    TableService.CLUSTERING: "clustering",
     TableService.COMPACTION: "compaction, full and log",
     TableService.INDEXING: "keeping and checking of indexes",
     TableService.METADATA: "compaction and cleaning of the metadata table",

@@ -66,6 +66,7 @@ COMMANDS: Sequence[tuple[str, Sequence[str]]] = (
     ("quarantine list", ("{table}",)),
     ("quarantine orphans", ("{table}", "--dry-run")),
     ("cluster", ("{table}", *DRY)),
+    ("ttl", ("{table}", "--keep", "1d", *DRY)),
     ("metadata compact", ("{table}", *DRY)),
     ("metadata clean", ("{table}", *DRY)),
     ("metadata disable", ("{table}", *DRY)),

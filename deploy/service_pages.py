@@ -76,7 +76,13 @@ PAGES = {
         r"|deleted_.*|quarantine_.*",
         ("clean",),
     ),
-    "clustering": ServicePage(TableService.WRITING, "services/clustering", (), "no metric"),
+    "clustering": ServicePage(
+        TableService.CLUSTERING,
+        "services/clustering",
+        ("defaults.clustering",),
+        r"table_small_file_groups|table_clustering_.*|cluster.*_total",
+        ("clustering",),
+    ),
     "compaction": ServicePage(
         TableService.COMPACTION,
         "services/compaction",
@@ -116,6 +122,13 @@ PAGES = {
     ),
     "savepoint": ServicePage(
         TableService.SAVEPOINT, "services/savepoint", (), r"table_oldest_savepoint.*|table_pinned_bytes"
+    ),
+    "ttl": ServicePage(
+        TableService.WRITING,
+        "services/ttl",
+        ("defaults.ttl",),
+        r"table_ttl_.*|ttl_.*_total",
+        ("ttl",),
     ),
     "verification": ServicePage(
         TableService.VERIFICATION,

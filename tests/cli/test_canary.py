@@ -59,6 +59,7 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "clean": [("TABLE", "--dry-run")],
     "archive": [("TABLE", "--dry-run")],
     "cluster": [("TABLE", "--dry-run", "--explain"), ("TABLE", "--min-groups", "2", "--writers", "stopped")],
+    "ttl": [("TABLE", "--keep", "90d", "--dry-run"), ("TABLE", "--keep", "90d", "--by", "date", "--date-format", "x")],
     "service": [("TABLE", "--writers", "stopped"), ("TABLE", "--dry-run")],
     "table create": [
         ("NEW", "--like", "ROWS", "--record-key", "id"),

@@ -43,11 +43,13 @@ from lakeward.protocol.job_report import JobFigures
 from lakeward.protocol.progress import Merged
 from lakeward.services.clean.job import CleanMemory
 from lakeward.services.clean.plan.decision import ConsumerHold
+from lakeward.services.clustering.job import ClusteringMemory
 from lakeward.services.compaction.plan.decision import Choice, Decision, Reason
 from lakeward.services.indexing.index_memory import IndexMemory, IndexStatus, TeeStatus
 from lakeward.services.metadata.job import MetadataMemory
 from lakeward.services.metadata.plan.due_before_writers import MetadataTrigger
 from lakeward.services.service import Fact, ServiceDemand
+from lakeward.services.ttl.job import TtlLook, TtlMemory
 from lakeward.state.records import JobRecord
 from lakeward.table.backlog import Backlog, GroupBacklog, PendingPlan
 
@@ -169,6 +171,7 @@ def table(
                 JobKind.ROLLBACK: ServiceDemand(False),
                 JobKind.CLEAN: ServiceDemand(True, "14 files of 1.2 GiB could go", files=14, bytes=1288490188),
                 JobKind.METADATA_COMPACTION: ServiceDemand(False),
+                JobKind.CLUSTERING: ServiceDemand(True, "212 small file groups can become 8", file_groups=212),
                 JobKind.ARCHIVE: ServiceDemand(True, "26 instants could be archived", instants=26),
             },
         ),
@@ -197,6 +200,8 @@ def table(
             ),
             JobKind.INDEX: INDEXES,
             JobKind.CLEAN: CleanMemory(consumers=CONSUMERS),
+            JobKind.CLUSTERING: ClusteringMemory(),
+            JobKind.TTL: TtlMemory(TtlLook(NOW + 60, 3, 1288490188, ("dt=2026-01-01",), None)),
         },
     )
     return replace(usual, **changes)

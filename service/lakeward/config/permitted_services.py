@@ -2,7 +2,8 @@
 
 Touches: nothing.
 Keeps:   1. what stops one service stops no other one of the table, and the reason of each is reported;
-         2. of a kind of table that leaves Lakeward no work nothing is reported, unless its services are named.
+         2. of a kind of table that leaves Lakeward no work nothing is reported, unless its services are named; nor of a
+            service that no operator asked for, where the table cannot have it.
 """
 
 from __future__ import annotations
@@ -57,13 +58,20 @@ def permitted_services_of(
         for kind in services
         if (against := tuple(refusal for refusal in found if _ASKS[kind] in refusal.services))
     }
+    asked_for = {each.kind for each in load_services() if each.kind in stopped and each.is_asked_for(settings)}
     texts: dict[JobKind, str] = {
         kind: _sentence(against)
         for kind, against in stopped.items()
-        if not no_work or not (kind in _OF_MERGES or any(refusal.no_work for refusal in against))
+        if _is_reported(kind, against, no_work, asked_for=settings.names_services or kind in asked_for)
     }
     is_refused = not no_work and bool(stopped) and len(stopped) == len(services)
     return PermittedServices(found, no_work, stopped, texts, is_refused)
+
+
+def _is_reported(kind: JobKind, against: tuple[Refusal, ...], no_work: str, *, asked_for: bool) -> bool:
+    if not asked_for and not any(refusal.is_fault for refusal in against):
+        return False
+    return not no_work or not (kind in _OF_MERGES or any(refusal.no_work for refusal in against))
 
 
 def _sentence(against: tuple[Refusal, ...]) -> str:

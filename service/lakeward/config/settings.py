@@ -377,6 +377,11 @@ class _TableKeys(SettingsSection):
         """The configuration names the services, so that one which cannot run is refused and not left out."""
         return "services" in self.model_fields_set
 
+    @property
+    def shares_services(self) -> bool:
+        """Another service may work on the table, too."""
+        return self.foreign_services is ForeignServices.SHARE
+
     def section(self, of: _SectionType[S]) -> S:
         """The section of a service."""
         return next(section for section in self.sections().values() if isinstance(section, of))

@@ -74,6 +74,12 @@ class JobFigures:
     bytes_deleted: int = 0
     """What a clean freed."""
     writes_rolled_back: int = 0
+    groups_clustered: int = 0
+    """File groups that were replaced by new ones with their rows."""
+    partitions_deleted: int = 0
+    """Partitions that had expired."""
+    clusterings_given_up: int = 0
+    """Clusterings that were begun, and not published because of writers."""
     runs_capped: int = 0
     """Runs of the quarantine that were deleted before their time, because it held too much."""
     instants_archived: int = 0

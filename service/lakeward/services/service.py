@@ -59,6 +59,11 @@ class ServiceDemand:
     bytes: int = 0
     instants: int = 0
     """Instants that would be rolled back, or archived."""
+    file_groups: int = 0
+    """File groups that would be replaced."""
+    read_bytes: int = 0
+    """What the job would read and write of the table's rows, which counts in the daemon's budget."""
+    write_bytes: int = 0
     quarantined_bytes: int = 0
     """What earlier ones took away and can still be brought back."""
     due_at: float | None = None
@@ -143,8 +148,8 @@ class JobOrder:
     """The plans that a plan expiry is about."""
     choose: Callable[[int], Dispatcher]
     """From the bytes that work reads to what runs it, within what the job may take."""
-    task: Callable[[Callable[[str, Any, int], Any]], Callable[[Any, int], Any]]
-    """From a task of a location, a spec and the number of the attempt to the same one for this table."""
+    task: Callable[[Callable[..., Any]], Callable[..., Any]]
+    """From a task of a location, and of what else it takes, to the same one for this table."""
     scanned: Callable[[], TableSnapshot]
     """The table as of the last poll. Raises what reading it raises."""
     doubt: Callable[[], None]
@@ -239,6 +244,11 @@ class Service(Protocol[Asked]):
     """It is about what merges make: there is nothing of it where a table leaves no work."""
     metrics: Sequence[ServiceMetric] = ()
     """What it measures."""
+
+    def is_asked_for(self, table: Any) -> bool:
+        """Whether an operator asked for it; else that a table (`config.settings.TableSettings`) cannot have it is
+        nothing to report."""
+        return True
 
     def rules(self, table: Any) -> Any:
         """The settings that it takes, of a table (`config.settings.TableSettings`). Raises `UsageError`."""

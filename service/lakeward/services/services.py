@@ -43,16 +43,17 @@ SERVICES = (
     ServiceLine("rollback", JobKind.ROLLBACK, has_section=True),
     ServiceLine("compaction", JobKind.COMPACTION),
     ServiceLine("metadata", JobKind.METADATA_COMPACTION, is_named=False),
+    ServiceLine("clustering", JobKind.CLUSTERING, has_section=True),
+    ServiceLine("ttl", JobKind.TTL, has_section=True),
     ServiceLine("indexing", JobKind.INDEX, has_section=True),
     ServiceLine("clean", JobKind.CLEAN, has_section=True),
     ServiceLine("archive", JobKind.ARCHIVE, has_section=True),
     ServiceLine("verification", JobKind.VERIFICATION, is_of_round=False),
     ServiceLine("savepoint", is_of_round=False),
-    ServiceLine("clustering", is_of_round=False),
 )
-"""In the order in which a table gets them, after recovery: a failed write holds compaction and cleaning back, a
-compaction makes the slices old that a clean deletes, an index reads files before these go, and what a clean still needs
-is not archived."""
+"""In the order in which a table gets them, after recovery: a failed write holds compaction, clustering and
+cleaning back, a clustering takes slices that are compacted, both make those old that a clean deletes, an index reads
+files before these go, and what a clean still needs is not archived."""
 
 NAMED = tuple(line.kind for line in SERVICES if line.kind is not None and line.is_named)
 

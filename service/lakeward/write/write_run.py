@@ -458,6 +458,10 @@ class WriteRun:
             if group in held:
                 raise _met(self.name, f"Since it began {held[group]} is planned over it.", group)
         held |= snapshot.pending_log_compactions
+        if self._begun.request.operation is WriteOperation.DELETE_PARTITION:
+            for group in newest:
+                if group[1] not in self.replaced.get(group[0], (group[1],)):
+                    raise _met(self.name, "It came into a partition that is deleted.", group)
         for taken in self._done.assignment.taken:
             if newest.get(taken.group_id) != taken:
                 raise _met(self.name, "Its newest file slice is another one now.", taken.group_id)

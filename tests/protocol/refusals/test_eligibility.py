@@ -41,14 +41,14 @@ instant."""
 PLAN = "20261121043710038.compaction.requested"
 
 
-ONLY_WRITING = frozenset({TableService.WRITING})
+OF_NEW_ROWS = frozenset({TableService.CLUSTERING, TableService.WRITING})
 MERGING = frozenset({TableService.COMPACTION, TableService.INDEXING, TableService.READING, TableService.VERIFICATION})
 
 
 def find(base_path: Path, *, timezone: str | None = None, clock: Clock | None = None) -> tuple[Refusal, ...]:
-    """What prevents any service but writing alone."""
+    """What prevents any service but writing and clustering."""
     snapshot = take_snapshot(LocalStorage(), str(base_path), timezone=timezone, clock=clock or SkippingClock())
-    return tuple(refusal for refusal in find_all_refusals(snapshot) if refusal.services != ONLY_WRITING)
+    return tuple(refusal for refusal in find_all_refusals(snapshot) if not refusal.services <= OF_NEW_ROWS)
 
 
 @pytest.fixture
@@ -270,6 +270,7 @@ IDS = [
     "base-file-format",
     "bootstrap",
     "broken-pending-plan",
+    "bucket-index",
     "cdc-enabled",
     "clocks-set-back",
     "dropped-partition-columns",
@@ -608,7 +609,7 @@ def test_without_a_zone(table: Path) -> None:
     assert {refusal.id for refusal in find_without_zone(table, TableService.WRITING, long_after)} == {
         "timezone-unknown"
     }
-    for service in set(TableService) - {TableService.WRITING}:
+    for service in set(TableService) - OF_NEW_ROWS:
         assert find_without_zone(table, service, long_after) == (), service
 
     before = SettableClock(datetime(2026, 11, 19, tzinfo=UTC).timestamp())
@@ -657,6 +658,23 @@ CASES_OF_WRITING: list[tuple[str, str, Change]] = [
     ),
     ("schema-on-read", ".hoodie/.schema", schema_history(ALL_COLUMNS, OLD, latest=ALL_COLUMNS)),
 ]
+
+
+CASES_OF_CLUSTERING: list[tuple[str, str, Change]] = [
+    ("cdc-enabled", "hoodie.table.cdc.enabled", CAPTURING),
+    ("bucket-index", "hoodie.index.type", prop("hoodie.index.type", "BUCKET")),
+]
+
+
+@pytest.mark.parametrize(
+    ("refusal_id", "subject", "change"), CASES_OF_CLUSTERING, ids=[case[0] for case in CASES_OF_CLUSTERING]
+)
+def test_what_is_not_clustered(table: Path, refusal_id: str, subject: str, change: Change) -> None:
+    """Keeps 4 of services/clustering/run/clusterer: each stops this service alone, and Hudi may do it."""
+    change(table)
+    (refusal,) = find_refusals(read(table), TableService.CLUSTERING)
+    assert (refusal.id, refusal.subject, refusal.services) == (refusal_id, subject, {TableService.CLUSTERING})
+    assert refusal.remedy == "Leave the clustering of this table to Hudi."
 
 
 CASES_OF_READING: list[tuple[str, str, Mapping[str, str | None], str]] = [
@@ -742,7 +760,7 @@ def test_version_6(tmp_path: Path, id_: str, subject: str, change: Change) -> No
 
 def test_every_refusal_has_a_fixture() -> None:
     """No row is without a case here."""
-    tested = [case[0] for case in (*CASES, *CASES_OF_6, *CASES_OF_WRITING, *CASES_OF_READING[:1])]
+    tested = [case[0] for case in (*CASES, *CASES_OF_6, *CASES_OF_WRITING, *CASES_OF_CLUSTERING, *CASES_OF_READING[:1])]
     tested += ["timezone-disagrees", "timezone-unknown"]
     tested += ["instant-in-future", "instants-out-of-order", "clocks-set-back"]
     ids = [row.id for row in ROWS]
@@ -778,11 +796,11 @@ def test_what_is_broken_stops_every_service() -> None:
     [
         (
             props(table_cdc_enabled="true", table_cdc_supplemental_logging_mode="ALL"),
-            set(TableService) - {TableService.COMPACTION, TableService.WRITING},
+            set(TableService) - {TableService.COMPACTION, *OF_NEW_ROWS},
         ),
         (
             both(CAPTURING, pending_plan(operation_type="LOG")),
-            set(TableService) - {TableService.COMPACTION},
+            set(TableService) - {TableService.CLUSTERING, TableService.COMPACTION},
         ),
         (
             prop("hoodie.table.type", "COPY_ON_WRITE"),
@@ -790,15 +808,15 @@ def test_what_is_broken_stops_every_service() -> None:
         ),
         (
             prop("hoodie.compaction.payload.class", "com.example.Own"),
-            set(TableService) - {*MERGING, TableService.WRITING},
+            set(TableService) - {*MERGING, *OF_NEW_ROWS},
         ),
         (
             all_schemas_gone,
-            set(TableService) - MERGING,
+            set(TableService) - {*MERGING, TableService.CLUSTERING},
         ),
         (
             with_statistics(all_schemas_gone),
-            set(TableService) - {*MERGING, TableService.CLEANING},
+            set(TableService) - {*MERGING, TableService.CLEANING, TableService.CLUSTERING},
         ),
         (
             prop("hoodie.table.metadata.partitions", "files,vector_index"),

@@ -23,10 +23,11 @@ from lakeward.cli.options.values import parse_option
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import compaction_options, serviced_table
 from lakeward.services.clustering.plan.layout import COLUMNS_MAX, PACKED, ClusterMode, Layout
-from lakeward.services.clustering.plan.pack_plan import GROUPS_MIN, TARGET_BYTES, PackOptions, PackPlan
+from lakeward.services.clustering.plan.pack_plan import PackOptions, PackPlan
 from lakeward.services.clustering.run.clusterer import ClusteringReport, preview_clustering
 from lakeward.services.clustering.run.clusterer import cluster as run_clustering
 from lakeward.services.clustering.run.tasks import run_task_at
+from lakeward.services.clustering.settings import ClusteringSettings
 
 
 def cluster(
@@ -37,17 +38,21 @@ def cluster(
     ] = None,
     target_size: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="The size of new file groups, at most; default 120MiB, as Hudi's writers."),
+        typer.Option(
+            metavar="SIZE",
+            help="The size of new file groups, at most; default: what the configuration says, or 120MiB, as Hudi's "
+            "writers.",
+        ),
     ] = None,
     min_groups: Annotated[
-        int,
+        int | None,
         typer.Option(
             metavar="N",
             min=2,
             help="So many small file groups beside each other are packed though they have less than 75 % of the "
-            "target.",
+            "target; default: what the configuration says, or 5.",
         ),
-    ] = GROUPS_MIN,
+    ] = None,
     by: Annotated[
         str | None,
         typer.Option(
@@ -106,9 +111,10 @@ def cluster(
         yielding=replace(yielding, seconds=seconds),
         memory_bytes=parse_option(parse_memory, "--memory", memory, options.memory_bytes),
     )
+    configured = opened.table.section(ClusteringSettings)
     packing = PackOptions(
-        target_bytes=parse_option(parse_size, "--target-size", target_size, TARGET_BYTES),
-        groups_min=min_groups,
+        target_bytes=parse_option(parse_size, "--target-size", target_size, configured.target_size),
+        groups_min=configured.min_groups if min_groups is None else min_groups,
         bytes_max=None if max_bytes is None else parse_option(parse_size, "--max-bytes", max_bytes, 0),
         layout=layout,
         again=again,

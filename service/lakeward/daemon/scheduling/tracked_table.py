@@ -315,12 +315,15 @@ class TrackedTable:
         half = _FLOOR_SECONDS_MAX if schedule.objective is None else _FLOOR_OBJECTIVE * schedule.objective
         floor = max(_FLOOR_INTERVALS * schedule.interval, min(half, _FLOOR_SECONDS_MAX))
         if service is not JobKind.COMPACTION or demand is None:
+            asked = self._services.get(service, ServiceDemand(False))
             return Candidate(
                 table=self.name,
                 group=schedule.group,
                 service=service,
                 queued_at=queued_at,
                 floor_at=queued_at + floor,
+                read_bytes=asked.read_bytes,
+                write_bytes=asked.write_bytes,
                 memory_bytes=schedule.memory_bytes if TRAITS[service].takes_memory else 0,
                 deadline=self.objective_at or inf,
             )

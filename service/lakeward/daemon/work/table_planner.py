@@ -217,7 +217,11 @@ class TablePlanner:
             is_wanted = service.kind in table.settings.services or not (service.kind in NAMED or permitted.no_work)
             if is_wanted and permitted.may(service.permission):
                 asked[service.kind] = partial(of, service)
-        demands: dict[JobKind, ServiceDemand] = {}
+        demands: dict[JobKind, ServiceDemand] = {
+            kind: ServiceDemand(False, f"Not done: {against[0].subject}. {against[0].why}")
+            for kind, against in permitted.stopped.items()
+            if kind not in permitted.texts and not permitted.no_work
+        }
         for kind, ask in asked.items():
             try:
                 demands |= ask()

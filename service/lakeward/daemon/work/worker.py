@@ -128,7 +128,7 @@ class Worker:
         state_folder: Path,
         clock: Clock,
         before_jobs: Callable[[Guard, Observer], None] = lambda guard, observer: None,
-        task_at: Callable[[Callable[[str, Any, int], Any], str], Callable[[Any, int], Any]] = partial,
+        task_at: Callable[[Callable[..., Any], str], Callable[..., Any]] = partial,
     ) -> None:
         """
         Args:

@@ -24,7 +24,7 @@ from lakeward.base.errors import Refused
 from lakeward.protocol.refusals import findings
 from lakeward.protocol.refusals.findings import Finding, Test
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.table_config import DROPS_PARTITION_COLUMNS, PARTIAL_UPDATE_MODE
+from lakeward.table.table_config import CDC_ENABLED, DROPS_PARTITION_COLUMNS, PARTIAL_UPDATE_MODE
 
 
 class TableService(StrEnum):
@@ -35,6 +35,8 @@ class TableService(StrEnum):
     """Moving the oldest instants from the active timeline into the archive. Writes no data file."""
     CLEANING = "cleaning"
     """Deleting file slices that nothing needs any more."""
+    CLUSTERING = "clustering"
+    """Writing the rows of file groups into new ones, which replace them."""
     COMPACTION = "compaction"
     INDEXING = "indexing"
     """Updating indexes of record keys, and comparing them with rows. Writes no file of the table."""
@@ -134,12 +136,14 @@ def find_all_refusals(snapshot: TableSnapshot, *, beside_writers: bool = False) 
 _ALL = frozenset(TableService)
 _LOGS_ARE_MERGED = frozenset({TableService.COMPACTION, TableService.VERIFICATION})
 """The services that have nothing to do where there are no logs."""
-_ROWS_ARE_MERGED = _LOGS_ARE_MERGED | {TableService.INDEXING, TableService.READING}
+_ROWS_ARE_MERGED = _LOGS_ARE_MERGED | {TableService.CLUSTERING, TableService.INDEXING, TableService.READING}
 """The services that merge the rows of file slices."""
 _COMPACTION = frozenset({TableService.COMPACTION})
 _ROWS_ARE_ORDERED = _ROWS_ARE_MERGED | {TableService.WRITING}
 """The services that must know which of two rows with one key wins."""
-_WRITING = frozenset({TableService.WRITING})
+_CLUSTERING = frozenset({TableService.CLUSTERING})
+_WRITING = frozenset({TableService.CLUSTERING, TableService.WRITING})
+"""The services that write rows with all that a writer writes beside them."""
 _CLEANING = frozenset({TableService.CLEANING})
 _OF_PLANS = frozenset({TableService.COMPACTION, TableService.UNSCHEDULING})
 """The services that carry out pending plans of the table, or unschedule them."""
@@ -181,6 +185,7 @@ _NAME_ZONE = (
 )
 _LEAVE = "Leave compaction of this table to Hudi."
 _LET_HUDI_WRITE = "Let Hudi write into this table."
+_LET_HUDI_CLUSTER = "Leave the clustering of this table to Hudi."
 _OTHER_FORMAT = "It is {value}; this release merges rows of {wanted} only."
 
 ROWS: tuple[RefusalRow, ...] = (
@@ -214,7 +219,7 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "table-version",
         "version 6",
-        _ALL - _ROWS_ARE_MERGED,
+        _ALL - (_ROWS_ARE_MERGED - _CLUSTERING),
         findings.version_of_appended_logs,
         "It is {value}, of which this release compacts and verifies tables and checks Hudi's indexes, and does nothing "
         "else: logs are named by the slice or the plan that they lie on, not by their writes.",
@@ -294,6 +299,22 @@ ROWS: tuple[RefusalRow, ...] = (
     ),
     RefusalRow(
         "cdc-enabled",
+        "change data capture",
+        _CLUSTERING,
+        findings.property_is_true(CDC_ENABLED),
+        "What its readers of changes make of file groups that are replaced was not tried.",
+        _LET_HUDI_CLUSTER,
+    ),
+    RefusalRow(
+        "bucket-index",
+        "the bucket index",
+        _CLUSTERING,
+        findings.bucket_index,
+        "It is {value}: a file group is a bucket, where writers look for its keys.",
+        _LET_HUDI_CLUSTER,
+    ),
+    RefusalRow(
+        "cdc-enabled",
         "change data capture, with a LOG in a pending compaction",
         _COMPACTION,
         findings.log_among_captured_changes,
@@ -341,7 +362,7 @@ ROWS: tuple[RefusalRow, ...] = (
         "dropped-partition-columns",
         "partition columns that are not in the files, but by simple and complex key generators, without captured "
         "changes",
-        frozenset({TableService.READING}),
+        frozenset({TableService.CLUSTERING, TableService.READING}),
         findings.unknown_partition_columns,
         "Rows are stored without the columns of their partition, and {why}.",
         _LEAVE,

@@ -45,6 +45,7 @@ from lakeward.table.table_config import (
     DELETE_MARKER,
     DROPS_PARTITION_COLUMNS,
     EVENT_TIME_ORDERING,
+    INDEX_TYPE,
     LEGACY_PAYLOAD_MODES,
     MERGE_PROPERTY,
     META_FIELDS_MODE,
@@ -193,6 +194,12 @@ def unknown_layout(snapshot: TableSnapshot) -> Iterator[Finding]:
     if layout is None or layout.upper() == "DEFAULT" or (config.is_lsm_tree and config.version.has_native_logs):
         return
     yield _at(STORAGE_LAYOUT, value=layout.upper(), version=config.version)
+
+
+def bucket_index(snapshot: TableSnapshot) -> Iterator[Finding]:
+    index = snapshot.config.index_type
+    if index is not None and "BUCKET" in index:
+        yield _at(INDEX_TYPE, value=index)
 
 
 def not_merge_on_read(snapshot: TableSnapshot) -> Iterator[Finding]:

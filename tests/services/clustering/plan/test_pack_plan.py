@@ -47,7 +47,8 @@ def shown(plan: PackPlan) -> list[str]:
         ([10] * 4, []),
         ([10] * 5, ["p: f001 f002 f003 f004 f005"]),
         ([30, 30, 30], ["p: f001 f002 f003"]),
-        ([74, 1], ["p: f001 f002"]),
+        ([60, 40], ["p: f001 f002"]),
+        ([67, 33], []),
         ([75, 1], []),
         ([50, 60, 50, 50], ["p: f003 f004"]),
         ([40] * 6, ["p: f001 f002", "p: f003 f004", "p: f005 f006"]),
@@ -55,7 +56,8 @@ def shown(plan: PackPlan) -> list[str]:
     ],
 )
 def test_neighbours_by_age_fill_the_target(sizes: list[float], packed: list[str]) -> None:
-    """What has 75 % of the target is left alone, and two that do not reach it are too few."""
+    """What has 75 % of the target is left alone, two that do not reach it are too few, and of two that do neither has
+    more than two thirds."""
     assert shown(plan_packing(table(*groups_of(sizes)), OPTIONS)) == packed
 
 
@@ -96,6 +98,34 @@ def test_logs_count() -> None:
     assert plan.packed == () and plan.decisions[0].reason is PackReason.LARGE_ENOUGH
 
 
+def test_what_outweighs_the_others_stays() -> None:
+    """Keeps 5 of services/clustering/plan/pack_plan: the others are packed without it where they are enough, and a file
+    group that takes in five of a hundredth of the target at a time is packed seldom."""
+    plan = plan_packing(table(*groups_of([60, 4, 4, 4, 4, 4])), OPTIONS)
+    assert shown(plan) == ["p: f002 f003 f004 f005 f006"]
+    assert plan.decisions[0].reason is PackReason.OUTWEIGHS
+    assert plan.decisions[0].why.startswith("60.0 MiB of 80.0 MiB with its neighbours")
+    sizes: list[float] = []
+    written = came = 0.0
+    while came < 400:
+        sizes.append(1)
+        came += 1
+        plan = plan_packing(table(*groups_of(sizes)), OPTIONS)
+        for group in plan.packed:
+            written += group.bytes / MIB
+            for number in sorted((int(each.file_id[1:4]) - 1 for each in group.slices), reverse=True):
+                del sizes[number]
+            sizes.append(group.bytes / MIB)
+    assert written <= 12 * came and len(sizes) <= 400 / 75 + 20
+
+
+def test_what_is_set_aside_is_left_alone() -> None:
+    """Keeps 1 of services/clustering/plan/pack_plan: what is parked or paused."""
+    plan = plan_packing(table(*groups_of([10] * 6)), OPTIONS, excluded={("p", "f003-0")})
+    assert shown(plan) == ["p: f001 f002 f004 f005 f006"]
+    assert plan.decisions[2].reason is PackReason.SET_ASIDE
+
+
 def test_partitions_that_are_asked_for() -> None:
     groups = [*groups_of([10] * 5), *groups_of([10] * 5, "q")]
     plan = plan_packing(table(*groups), OPTIONS, partitions={"q"})
@@ -113,7 +143,7 @@ def test_the_cap_takes_first_what_ends_most_file_groups() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_any_table(seed: int) -> None:
-    """Keeps 1, 2, 3, and 4 of services/clustering/plan/pack_plan, on tables of every kind."""
+    """Keeps 1, 2, 3, 4 and 5 of services/clustering/plan/pack_plan, on tables of every kind."""
     dice = random.Random(seed)
     groups = [
         group
@@ -135,5 +165,6 @@ def test_any_table(seed: int) -> None:
     for group in plan.packed:
         assert {slice_.partition_path for slice_ in group.slices} == {group.partition_path}, seed
         assert len(group.slices) > 1 and group.bytes <= options.target_bytes, seed
+        assert max(slice_.bytes for slice_ in group.slices) * 3 <= group.bytes * 2, seed
     assert options.bytes_max is None or plan.input_bytes <= options.bytes_max, seed
     assert plan_packing(table(*groups, pending_clusterings=held), options) == plan, seed

@@ -237,8 +237,9 @@ def profile(base: Path, instant: str, partition: str) -> None:
 
 
 def test_a_pending_write_holds_back(tmp_path: Path) -> None:
-    """Keeps 2 of services/clustering/run/clusterer: also one that no heartbeat shows to be alive; but none that says
-    that it touches another partition, and none where writers are stopped."""
+    """Keeps 2 of services/clustering/run/clusterer and Keeps 1 of protocol/pause_of_writers: also one that no
+    heartbeat shows to be alive; but none that says that it touches another partition, and none where writers are
+    stopped."""
     base = made(tmp_path / "t")
     before, instant = read_rows(base), pending_write(base)
     for beat in (base / ".hoodie" / ".heartbeat").iterdir():
@@ -255,7 +256,8 @@ def test_a_pending_write_holds_back(tmp_path: Path) -> None:
 
 
 def test_a_write_that_begins_meanwhile_holds_back(tmp_path: Path) -> None:
-    """Keeps 5 of write/write_run: the look under the lock counts, at its beginning and once more at its end."""
+    """Keeps 5 of write/write_run and Keeps 2 of protocol/pause_of_writers: the look under the lock counts, at its
+    beginning and once more at its end."""
     base, storage = made(tmp_path / "t"), LocalStorage()
     before = read_rows(base)
     table = serviced_table(str(base), storage, ScriptedProcesses(), **SHARED, yielding=YieldOptions(seconds=0.0))

@@ -2,19 +2,23 @@
 
     file group         by what                                            becomes
     pending, frozen    something pending names it, or it is not known     left alone
+    set aside          it is parked or paused                             left alone
     bucket             its id begins like that of a bucket                left alone: it is where writers look for keys
     large enough       75 % of the target or more                         left alone
     small              put together with its neighbours, oldest first,    one new file group, where that has 75 % of the
                        as long as they fit into the target                target, or takes in as many as are worth it
 
 Neighbours by age stay neighbours, since rows that came together are often asked for together. What is too few is left
-for a later run, which finds more of them: else every run would write the same rows again for one more small file.
+for a later run, which finds more of them: else every run would write the same rows again for one more small file. For
+the same reason a file group that is more than two thirds of what it would be packed into stays out of it.
 
 Touches: nothing, so equal snapshots and options give equal plans.
 Keeps:   1. a file group that something pending names, that is frozen or is a bucket is never packed;
          2. what is packed into one is of one partition, two file groups or more, and no larger than the target;
          3. each file group of the partitions has one decision, with its figures;
-         4. no more bytes are packed than the cap, those first that end the most files for a byte.
+         4. no more bytes are packed than the cap, those first that end the most files for a byte;
+         5. at least a third of what becomes one file is not one file yet, so a row is packed a dozen times at most
+            until its file group is large enough.
 """
 
 from __future__ import annotations
@@ -68,7 +72,9 @@ class PackReason(StrEnum):
     TOO_FEW = "too-few"
     OVER_THE_CAP = "over-the-cap"
     BUCKET = "bucket"
+    OUTWEIGHS = "outweighs-others"
     PENDING = "pending-work"
+    SET_ASIDE = "set-aside"
     FROZEN = "frozen"
     LAID_OUT = "laid-out"
     OTHER_LAYOUT = "other-layout"
@@ -119,11 +125,16 @@ class PackPlan:
 
 
 def plan_packing(
-    snapshot: TableSnapshot, options: PackOptions, *, partitions: Collection[str] | None = None
+    snapshot: TableSnapshot,
+    options: PackOptions,
+    *,
+    partitions: Collection[str] | None = None,
+    excluded: Collection[GroupId] = (),
 ) -> PackPlan:
     """
     Args:
         partitions: the paths of those that are looked at; None for all.
+        excluded: file groups that are parked or paused.
     """
     decisions: dict[GroupId, PackDecision] = dict(frozen_decisions(snapshot, partitions))
     small: dict[str, list[FileSlice]] = defaultdict(list)
@@ -131,13 +142,19 @@ def plan_packing(
         if partitions is not None and slice_.partition_path not in partitions:
             continue
         found = not_to_touch(snapshot, slice_) or _large_enough(slice_, options)
+        if found is None and slice_.group_id in excluded:
+            found = PackReason.SET_ASIDE, "it is parked or paused"
         if found is None:
             small[slice_.partition_path].append(slice_)
         else:
             decisions[slice_.group_id] = decision(slice_, *found)
     worth: list[PackedGroup] = []
     for path, slices in small.items():
-        for together in neighbours(slices, options.target_bytes):
+        for near in neighbours(slices, options.target_bytes):
+            together = _balanced(near)
+            for slice_ in near:
+                if slice_ not in together:
+                    decisions[slice_.group_id] = decision(slice_, PackReason.OUTWEIGHS, _outweighs(slice_, near))
             group = PackedGroup(path, together)
             if len(together) > 1 and (group.bytes >= options.enough_bytes or len(together) >= options.groups_min):
                 worth.append(group)
@@ -202,6 +219,15 @@ def neighbours(slices: Sequence[FileSlice], bytes_max: int) -> Iterator[tuple[Fi
         yield tuple(together)
 
 
+def _balanced(neighbours: tuple[FileSlice, ...]) -> tuple[FileSlice, ...]:
+    """The slices of these that are left once none is more than two thirds of all; one where each outweighs the rest."""
+    kept = sorted(neighbours, key=lambda each: each.bytes)
+    size = sum(each.bytes for each in kept)
+    while len(kept) > 1 and kept[-1].bytes * 3 > size * 2:
+        size -= kept.pop().bytes
+    return neighbours if len(kept) == len(neighbours) else tuple(each for each in neighbours if each in kept)
+
+
 def within_cap(worth: Sequence[PackedGroup], options: PackOptions) -> Collection[int]:
     """The places of those that are packed."""
     places = range(len(worth))
@@ -229,6 +255,11 @@ def over_the_cap(group: PackedGroup, options: PackOptions) -> tuple[PackReason, 
     assert options.bytes_max is not None
     cap = format_size(options.bytes_max)
     return PackReason.OVER_THE_CAP, f"with its neighbours {format_size(group.bytes)}, more than is left of {cap}"
+
+
+def _outweighs(slice_: FileSlice, neighbours: Sequence[FileSlice]) -> str:
+    size, total = format_size(slice_.bytes), format_size(sum(each.bytes for each in neighbours))
+    return f"{size} of {total} with its neighbours: more than two thirds, so packing it pays little"
 
 
 def too_few(group: PackedGroup, options: PackOptions) -> str:

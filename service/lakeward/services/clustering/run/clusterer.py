@@ -24,20 +24,20 @@ See:     docs/decisions/0137-the-form-of-a-pending-clustering.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import cast
 from uuid import uuid4
 
 import pyarrow as pa
 
-from lakeward.base.errors import Conflict, Refused, TryLater
+from lakeward.base.errors import Conflict, Refused
 from lakeward.base.paths import join
 from lakeward.engine.dispatch.dispatcher import Dispatcher, Progress, make_ready
 from lakeward.format.avro.schema import table_schema
-from lakeward.format.timeline.instant import Instant
 from lakeward.protocol.life_cycle import run_attempt
 from lakeward.protocol.metadata.snapshot import check_rows_can_be_written
+from lakeward.protocol.pause_of_writers import PauseOfWriters
 from lakeward.protocol.preconditions import check_space
 from lakeward.protocol.refusals.eligibility import TableService, find_refusals, refuse
 from lakeward.protocol.serviced_table import ServicedTable
@@ -46,12 +46,14 @@ from lakeward.services.clustering.plan.layout import Layout
 from lakeward.services.clustering.plan.layout_plan import plan_layout
 from lakeward.services.clustering.plan.layout_record import LAYOUT_KEY, write_records
 from lakeward.services.clustering.plan.pack_plan import PackedGroup, PackOptions, PackPlan, plan_packing
+from lakeward.services.clustering.plan.run_record import RECORD_KEY, record_of
 from lakeward.services.clustering.run.layout_records import load_layout_records
 from lakeward.services.clustering.run.moving_flow import MovedGroup, MovingFlow, RunTask
 from lakeward.services.clustering.run.packed_file import PackSpec
+from lakeward.storage.storage import Storage
+from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import OTHER_BUCKETS, hoodie_folder
-from lakeward.table.timeline.timeline import WRITE_ACTIONS
 from lakeward.write.flow.flow import Flow
 from lakeward.write.flow.rowless import RowlessFlow
 from lakeward.write.request import FileSizes, WriteOperation, WriteRequest
@@ -65,7 +67,6 @@ CLUSTER = "CLUSTER"
 PACKED_KEY = "lakeward.packed"
 """Entry of the commit: how many file groups became how many."""
 
-_POLL_SECONDS = 0.5
 _MOVED = 4
 """Rows on their way take so many times what they take in files, about."""
 
@@ -92,11 +93,14 @@ class ClusteringReport:
 
 
 def preview_clustering(
-    table: ServicedTable, options: PackOptions, partitions: Collection[str] | None = None
+    table: ServicedTable,
+    options: PackOptions,
+    partitions: Collection[str] | None = None,
+    excluded: Collection[GroupId] = (),
 ) -> PackPlan:
     """The plan that `cluster` would make now; nothing is written. Raises `Refused`."""
     snapshot = _clusterable(table)
-    return _plan(table, snapshot, _chosen(table, snapshot, options), partitions)
+    return _plan(table, snapshot, _chosen(table, snapshot, options), partitions, excluded)
 
 
 def cluster(
@@ -106,9 +110,11 @@ def cluster(
     run_task: RunTask,
     *,
     partitions: Collection[str] | None = None,
+    excluded: Collection[GroupId] = (),
 ) -> ClusteringReport:
     """
     Args:
+        excluded: file groups that are parked or paused.
         choose_dispatcher: from the bytes that are read to what runs the work.
         run_task: called where the work runs; has its own access to the storage.
 
@@ -117,7 +123,7 @@ def cluster(
     end_dead_writes(table)
     snapshot = _clusterable(table)
     options = _chosen(table, snapshot, options)
-    plan = _plan(table, snapshot, options, partitions)
+    plan = _plan(table, snapshot, options, partitions, excluded)
     if not plan.packed:
         return ClusteringReport(plan)
     schema = known_schema(snapshot)
@@ -127,14 +133,14 @@ def cluster(
     check_space(table, space, what="clustering", remedy="Make room, or clean the table first.")
     dispatcher = choose_dispatcher(plan.input_bytes)
     make_ready(dispatcher, table)
-    yielding = _PauseOfWriters(table, {group.partition_path for group in plan.packed})
+    yielding = PauseOfWriters(table, {group.partition_path for group in plan.packed})
     yielding.await_writers()
     counts = f"{plan.input_groups} file groups into {plan.outputs}"
     request = WriteRequest(
         WriteOperation.INSERT_OVERWRITE,
         service=CLUSTER,
         sizes=FileSizes(max_file=options.target_bytes),
-        extra_metadata={PACKED_KEY: counts},
+        extra_metadata={PACKED_KEY: counts, RECORD_KEY: record_of(plan)},
     )
     packing = _Packing(plan.packed)
     flow: Flow
@@ -155,34 +161,22 @@ def cluster(
 
 
 def _plan(
-    table: ServicedTable, snapshot: TableSnapshot, options: PackOptions, partitions: Collection[str] | None
+    table: ServicedTable,
+    snapshot: TableSnapshot,
+    options: PackOptions,
+    partitions: Collection[str] | None,
+    excluded: Collection[GroupId],
 ) -> PackPlan:
     if not options.layout.columns:
-        return plan_packing(snapshot, options, partitions=partitions)
+        return plan_packing(snapshot, options, partitions=partitions, excluded=excluded)
     records = load_layout_records(table.storage, table.base_path, snapshot)
     return plan_layout(snapshot, options, records, partitions=partitions)
 
 
 def _clusterable(table: ServicedTable) -> TableSnapshot:
-    """The table, all of it, where nothing is against it. Raises `Refused`."""
-    snapshot = table.snapshot(service=TableService.WRITING)
-    refuse(table.base_path, find_refusals(snapshot, TableService.READING))
-    check_rows_can_be_written(table.storage, snapshot)
-    config = snapshot.config
-    if table.storage.list(join(hoodie_folder(table.base_path), OTHER_BUCKETS)):
-        raise _refused(
-            table,
-            f"There is .hoodie/{OTHER_BUCKETS}: the table's buckets hash consistently, or differ in their number from "
-            "partition to partition, and writers find keys by file groups that must stay.",
-        )
-    if config.index_type is not None and "BUCKET" in config.index_type:
-        raise _refused(
-            table, "Its index is that of buckets: a file group is a bucket, where writers look for its keys."
-        )
-    if config.cdc_enabled:
-        raise _refused(
-            table, "It captures changes, and what its readers make of file groups that are replaced is not tried."
-        )
+    """The table, all of it, where nothing is against packing. Raises `Refused`."""
+    snapshot = table.snapshot(service=TableService.CLUSTERING)
+    check_clusterable(table.storage, snapshot)
     return snapshot
 
 
@@ -220,12 +214,16 @@ def _check_columns(table: ServicedTable, snapshot: TableSnapshot, layout: Layout
             )
 
 
-def _refused(table: ServicedTable, why: str) -> Refused:
-    return Refused(
-        f"Small file groups of {table.base_path} are not packed.",
-        why=why,
-        remedy="Leave the clustering of this table to Hudi.",
-    )
+def check_clusterable(storage: Storage, snapshot: TableSnapshot) -> None:
+    """Raise `Refused` for what the table's timeline and properties do not show."""
+    check_rows_can_be_written(storage, snapshot)
+    if storage.list(join(hoodie_folder(snapshot.base_path), OTHER_BUCKETS)):
+        raise Refused(
+            f"Small file groups of {snapshot.base_path} are not packed.",
+            why=f"There is .hoodie/{OTHER_BUCKETS}: the table's buckets hash consistently, or differ in their number "
+            "from partition to partition, and writers find keys by file groups that must stay.",
+            remedy="Leave the clustering of this table to Hudi.",
+        )
 
 
 class _Packing:
@@ -249,7 +247,7 @@ class _Packing:
         instant: str,
         on_progress: Callable[[Progress], None],
     ) -> Assignment:
-        refuse(table.base_path, find_refusals(snapshot, TableService.READING))
+        refuse(table.base_path, find_refusals(snapshot, TableService.CLUSTERING))
         latest = {slice_.group_id: slice_ for slice_ in snapshot.latest_slices}
         taken = tuple(slice_ for group in self._planned for slice_ in group.slices)
         for slice_ in taken:
@@ -282,42 +280,3 @@ class _Packing:
             self.moved.append(MovedGroup(slices, tuple(slice_.bytes for slice_ in group.slices), new))
             replaced[path] = (*replaced.get(path, ()), *(slice_.file_id for slice_ in group.slices))
         return Assignment(tuple(targets), {}, replaced, taken)
-
-
-class _PauseOfWriters:
-    """Waits for the writes that are pending in some partitions."""
-
-    def __init__(self, table: ServicedTable, partitions: Collection[str]) -> None:
-        self._table = table
-        self._partitions = partitions
-        self.own: str | None = None
-        """The instant of the attempt, once it has one."""
-
-    def await_writers(self) -> None:
-        if self._table.options.writers_stopped:
-            return
-        started, limit = self._table.clock.monotonic(), self._table.options.yielding.seconds
-        while (write := next(self._at_work(), None)) is not None:
-            waited = self._table.clock.monotonic() - started
-            if waited >= limit:
-                raise TryLater(
-                    f"{write.action} {write.time} is at work on the table, or was left by a process that died.",
-                    why="A write that is pending while file groups are replaced may put its rows into them; "
-                    f"{limit:.0f} s were waited (--yield-to-writers).",
-                    remedy="Run the command again in a pause of the writers; where the process is gone, roll its write "
-                    "back first (lakeward rollback). Nothing was published.",
-                )
-            self._table.pause(f"{write.action} {write.time} is at work", waited, seconds=_POLL_SECONDS)
-
-    def is_clear(self) -> bool:
-        return self._table.options.writers_stopped or next(self._at_work(), None) is None
-
-    def _at_work(self) -> Iterator[Instant]:
-        """Pending writes, dead ones too, that may touch one of the partitions."""
-        snapshot = self._table.snapshot(only=(), service=TableService.WRITING)
-        for each in snapshot.timeline.pending:
-            if each.time == self.own or each.action not in WRITE_ACTIONS:
-                continue
-            profile = snapshot.write_profiles.get(each.time)
-            if profile is None or not profile.partitions.isdisjoint(self._partitions):
-                yield each

@@ -1,0 +1,318 @@
+"""Clustering as a service of the daemon: are there enough small file groups, and the job that packs them.
+
+Packing is on by default, so it does nothing that an operator has to fear: it is published only while no write is at
+work in its partitions, what writers change meanwhile is not published, and what it takes on beside them grows and
+shrinks with what came of it (`plan/pauses.py`). A table that Hudi clusters is left to Hudi.
+
+    small file groups, none busy        -> due, within what a day may pack
+    all of them in busy partitions      -> waits for the next poll that finds one free, and says so
+    given up lately                     -> waits, and says until when
+
+What there is to pack is planned again when the timeline has changed, but for large tables no more often than a
+hundredth of the time goes into it.
+
+Touches: the table, through `services/clustering/run/clusterer.py`; where there is something to pack it reads what
+         clusterings of the active timeline did, each once.
+Keeps:   1. file groups that are parked or paused are left out, those that a commit on the timeline laid out by columns,
+            and partitions that the configuration leaves out;
+         2. no clustering is begun while writes are at work in all partitions with small file groups, before a while
+            is over, or where the day has had its bytes; the page says which of these it is;
+         3. where a clustering of Hudi's is on the timeline, none is begun, unless services share the table;
+         4. what writers prevent is no failure: the job ends with nothing done, and the next one comes later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from lakeward.base.errors import Conflict, LakewardError, TryLater
+from lakeward.base.quantities import format_count, format_size, format_time
+from lakeward.format.timeline.commit_metadata import read_commit_metadata
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import JobFigures, JobReport, JobResult, ProblemKind, WorkProblem
+from lakeward.protocol.pause_of_writers import writes_at_work
+from lakeward.protocol.problem import problem_of
+from lakeward.protocol.refusals.eligibility import TableService
+from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.services.clustering.metrics import METRICS
+from lakeward.services.clustering.plan.pack_plan import PackedGroup, PackOptions, PackPlan, plan_packing
+from lakeward.services.clustering.plan.pauses import WriterPauses
+from lakeward.services.clustering.plan.run_record import RunRecord, read_record
+from lakeward.services.clustering.settings import ClusteringSettings
+from lakeward.services.service import Care, Fact, JobOrder, JobTraits, Service, ServiceDemand, TableFacts
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.timeline.instant_content import InstantContents
+
+if TYPE_CHECKING:
+    from lakeward.protocol.section import SettingsSection
+    from lakeward.services.clustering.run.clusterer import ClusteringReport
+
+    S = TypeVar("S", bound=SettingsSection)
+
+DAY_SECONDS = 86400.0
+_TIMES_ITS_COST = 100.0
+
+
+class _TableKeys(Protocol):
+    """What the configuration says of a table."""
+
+    def section(self, of: type[S]) -> S: ...
+
+    @property
+    def shares_services(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringRules:
+    options: PackOptions
+    bytes_per_day: int | None
+    shares_table: bool
+    """Another service may work on the table, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringLook:
+    """What there was to pack when that was planned last."""
+
+    at: str
+    """The newest completed write then."""
+    again_at: float
+    """It is not planned again before."""
+    packed: tuple[PackedGroup, ...]
+    runs: tuple[RunRecord, ...]
+    """Clusterings on the active timeline, oldest first."""
+
+
+@dataclass(slots=True)
+class ClusteringMemory:
+    look: ClusteringLook | None = None
+    """None before the first, and after a job."""
+    pauses: WriterPauses = field(default_factory=WriterPauses)
+    waiting_since: float | None = None
+    """Since when there is something to pack and writers prevent it; None: they do not."""
+    records: Mapping[str, RunRecord | None] = field(default_factory=dict)
+    """What was read of commits, by the name of the timeline file."""
+    why: str = ""
+    """What it waits for."""
+
+
+class ClusteringService(Service[ClusteringRules]):
+    kind = JobKind.CLUSTERING
+    permission = TableService.CLUSTERING
+    jobs: Final = {JobKind.CLUSTERING: JobTraits(rank=1, waits_for_window=True, takes_memory=True)}
+    metrics = METRICS
+
+    def is_asked_for(self, table: _TableKeys) -> bool:
+        return bool(table.section(ClusteringSettings).model_fields_set)
+
+    def new_memory(self) -> ClusteringMemory:
+        return ClusteringMemory()
+
+    def rules(self, table: _TableKeys) -> ClusteringRules:
+        section = table.section(ClusteringSettings)
+        return ClusteringRules(section.options, section.bytes_per_day, table.shares_services)
+
+    def demand(self, facts: TableFacts, care: Care[ClusteringRules]) -> Mapping[JobKind, ServiceDemand]:
+        return {self.kind: _demand(facts, care)}
+
+    def run(self, table: ServicedTable, care: Care[ClusteringRules], order: JobOrder) -> JobReport:
+        # It loads the kernels: only once there is something to pack.
+        from lakeward.services.clustering.run import clusterer, tasks
+
+        memory: ClusteringMemory = care.memory
+        scanned, now = order.scanned(), table.clock.now()
+        options = care.rules.options
+        memory.records, runs = _runs(table, scanned, memory.records)
+        if not order.at_once:
+            options = replace(options, bytes_max=_bytes_max(care.rules, memory.pauses, runs, now))
+        memory.look = None
+        try:
+            report = clusterer.cluster(
+                table,
+                options,
+                order.choose,
+                order.task(tasks.run_task_at),
+                partitions=_free_partitions(scanned, care, memory.pauses, now),
+                excluded=_excluded(care, memory),
+            )
+        except (Conflict, TryLater) as error:
+            return _given_up(memory, error, options, table.clock.now())
+        if report.instant is not None:
+            memory.pauses, memory.waiting_since, memory.why = memory.pauses.published(), None, ""
+        return _reported(report)
+
+    def preview(self, table: ServicedTable, care: Care[ClusteringRules], order: JobOrder) -> PackPlan:
+        snapshot = table.snapshot(service=self.permission)
+        selected = care.selected(snapshot.partitions)
+        return plan_packing(snapshot, care.rules.options, partitions=selected, excluded=frozenset(care.excluded))
+
+    def shown(self, memory: ClusteringMemory) -> Sequence[Fact]:
+        look = memory.look
+        if look is None:
+            return ()
+        facts = []
+        if look.packed:
+            groups = format_count(sum(len(each.slices) for each in look.packed), "file group")
+            partitions = format_count(len({each.partition_path for each in look.packed}), "partition")
+            size = format_size(sum(each.bytes for each in look.packed))
+            facts.append(Fact("Small file groups", f"{groups} of {size} in {partitions} can become {len(look.packed)}"))
+        if look.runs:
+            last = look.runs[-1]
+            facts.append(Fact("Last clustering", f"{last.sentence}, at {format_time(last.completed_at)}"))
+        if memory.waiting_since is not None:
+            facts.append(Fact("Clustering waits", f"since {format_time(memory.waiting_since)}: {memory.why}"))
+        return facts
+
+    def concerns(self, memory: ClusteringMemory) -> Sequence[str]:
+        return ("clustering finds no pause of the writers",) if memory.pauses.given_up >= 5 else ()
+
+
+def _demand(facts: TableFacts, care: Care[ClusteringRules]) -> ServiceDemand:
+    """Whether there is something to pack, and nothing that it waits for."""
+    snapshot, memory, now = facts.snapshot, care.memory, facts.clock.now()
+    if not care.rules.shares_table and (hudis := _of_hudi(snapshot)) is not None:
+        memory.look, memory.waiting_since = None, None
+        return ServiceDemand(
+            False,
+            f"Not clustered: clustering {hudis} on the timeline is not Lakeward's, so the table is left to what "
+            "made it. Set foreign_services to share where both should.",
+        )
+    look = memory.look = _looked(facts, care)
+    if not look.packed:
+        memory.waiting_since = None
+        return ServiceDemand(False)
+    groups = sum(len(each.slices) for each in look.packed)
+    free = _free_partitions(snapshot, care, memory.pauses, now)
+    cap = _bytes_max(care.rules, memory.pauses, look.runs, now)
+    due = [each for each in look.packed if each.partition_path in free and each.bytes <= cap]
+    if due and memory.pauses.until <= now:
+        size = min(sum(each.bytes for each in due), cap)
+        why = f"{format_count(groups, 'small file group')} can become {len(look.packed)}"
+        return ServiceDemand(True, why, file_groups=groups, read_bytes=size, write_bytes=size)
+    why, again_at = _held(snapshot, care, look, now)
+    memory.why = why
+    if memory.waiting_since is None:
+        memory.waiting_since = now
+    text = f"{format_count(groups, 'small file group')} wait: {why}"
+    return ServiceDemand(False, text, file_groups=groups, due_at=again_at)
+
+
+def _looked(facts: TableFacts, care: Care[ClusteringRules]) -> ClusteringLook:
+    snapshot, memory, now = facts.snapshot, care.memory, facts.clock.now()
+    look: ClusteringLook | None = memory.look
+    written = snapshot.timeline.completed_writes
+    newest = written[-1].time if written else ""
+    if look is not None and (look.at == newest or now < look.again_at):
+        return look
+    began = facts.clock.monotonic()
+    selected = care.selected(snapshot.partitions)
+    memory.records, runs = _runs(facts, snapshot, memory.records)
+    plan = plan_packing(snapshot, care.rules.options, partitions=selected, excluded=_excluded(care, memory))
+    took = facts.clock.monotonic() - began
+    return ClusteringLook(newest, now + took * _TIMES_ITS_COST, plan.packed, runs)
+
+
+def _runs(
+    at: TableFacts | ServicedTable, snapshot: TableSnapshot, known: Mapping[str, RunRecord | None]
+) -> tuple[Mapping[str, RunRecord | None], tuple[RunRecord, ...]]:
+    """What was read of commits, and the clusterings among them, oldest first."""
+    timeline, config = snapshot.timeline, snapshot.config
+    contents = InstantContents(at.storage, snapshot.base_path, config, timeline)
+    records: dict[str, RunRecord | None] = {}
+    for each in timeline.completed_writes:
+        if each.action != "replacecommit":
+            continue
+        name = each.file_name
+        if name in known:
+            records[name] = known[name]
+            continue
+        try:
+            commit = read_commit_metadata(contents.read(name), file=name, layout=config.layout)
+        except LakewardError:
+            records[name] = None
+            continue
+        records[name] = read_record(commit, instant=each.time, completed_at=timeline.modified[name])
+    return records, tuple(sorted((each for each in records.values() if each), key=lambda run: run.completed_at))
+
+
+def _excluded(care: Care[ClusteringRules], memory: ClusteringMemory) -> frozenset[GroupId]:
+    """What is parked or paused, and what an operator had laid out by columns, which packing would undo."""
+    return frozenset(care.excluded).union(*(each.laid_out for each in memory.records.values() if each))
+
+
+def _of_hudi(snapshot: TableSnapshot) -> str | None:
+    """The newest clustering that Lakeward did not make: its own are no `clustering` on the timeline."""
+    return max((each.time for each in snapshot.timeline.instants if each.action == "clustering"), default=None)
+
+
+def _free_partitions(
+    snapshot: TableSnapshot, care: Care[ClusteringRules], pauses: WriterPauses, now: float
+) -> frozenset[str]:
+    selected = care.selected(snapshot.partitions)
+    free = pauses.free(snapshot.partitions if selected is None else selected, now)
+    return frozenset(path for path in free if next(writes_at_work(snapshot, (path,)), None) is None)
+
+
+def _bytes_max(rules: ClusteringRules, pauses: WriterPauses, runs: Sequence[RunRecord], now: float) -> int:
+    """What the next clustering may take."""
+    if rules.bytes_per_day is None:
+        return pauses.bytes_max
+    today = sum(each.bytes_before for each in runs if each.completed_at > now - DAY_SECONDS)
+    # One file group of the target's size always fits, or a long pause that was once missed would stop it for good.
+    return min(max(pauses.bytes_max, rules.options.target_bytes), max(0, rules.bytes_per_day - today))
+
+
+def _held(
+    snapshot: TableSnapshot, care: Care[ClusteringRules], look: ClusteringLook, now: float
+) -> tuple[str, float | None]:
+    """What it waits for, and when that may be over though nothing changes."""
+    pauses: WriterPauses = care.memory.pauses
+    paths = {each.partition_path for each in look.packed}
+    tries = f"given up {pauses.given_up:,} times in a row, the last: {pauses.why}"
+    if pauses.until > now:
+        return f"{tries} Next try at {format_time(pauses.until)}.", pauses.until
+    free = pauses.free(paths, now)
+    if not free:
+        until = pauses.next_try(now)
+        assert until is not None, "a while keeps the partitions from being free"
+        return f"{tries} Next try at {format_time(until)}.", until
+    for path in free:
+        if (write := next(writes_at_work(snapshot, (path,)), None)) is not None:
+            return f"{write.action} {write.time} is at work, or was left by a process that died.", pauses.next_try(now)
+    today = [each for each in look.runs if each.completed_at > now - DAY_SECONDS]
+    until = today[0].completed_at + DAY_SECONDS if today else None
+    most = "" if care.rules.bytes_per_day is None else f" ({format_size(care.rules.bytes_per_day)})"
+    return f"what may be packed in 24 hours was packed{most}.", until
+
+
+def _given_up(memory: ClusteringMemory, error: Conflict | TryLater, options: PackOptions, now: float) -> JobReport:
+    text = problem_of(error).text
+    if isinstance(error, Conflict):
+        group = error.file_group
+        taken = memory.pauses.bytes_max if options.bytes_max is None else options.bytes_max
+        memory.pauses = memory.pauses.met_writer(None if group is None else group[0], taken, text, now)
+    else:
+        memory.pauses = memory.pauses.not_found(text, now)
+    if memory.waiting_since is None:
+        memory.waiting_since = now
+    memory.why = text
+    problem = WorkProblem(ProblemKind.TEMPORARY, text)
+    return JobReport(JobResult.NOTHING, JobFigures(clusterings_given_up=1), problems=(problem,))
+
+
+def _reported(report: ClusteringReport) -> JobReport:
+    if report.instant is None:
+        return JobReport(JobResult.NOTHING, own=report)
+    figures = JobFigures(
+        read_bytes=report.plan.input_bytes,
+        written_bytes=report.output_bytes,
+        rows_written=report.rows,
+        groups_clustered=report.plan.input_groups,
+    )
+    return JobReport(JobResult.COMMITTED, figures, (report.instant,), own=report)
+
+
+SERVICE = ClusteringService()

@@ -1,0 +1,61 @@
+"""What a clustering replaced and what by: written into its commit, read back from the timeline.
+
+Touches: nothing; commits are handed in as bytes.
+Keeps:   what cannot be read is no run of Lakeward's, and no error.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from lakeward.base.quantities import format_count, format_size
+from lakeward.format.timeline.commit_metadata import CommitMetadata
+from lakeward.services.clustering.plan.layout_record import LAYOUT_KEY, read_records
+from lakeward.services.clustering.plan.pack_plan import PackPlan
+from lakeward.table.file_system_view import GroupId
+
+RECORD_KEY = "lakeward.clustering"
+"""Entry of the commit: JSON with the figures from before it. Those from after are in its write stats."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A query that must read what was clustered opened so many files of so many bytes before, and does after."""
+
+    groups_before: int
+    files_before: int
+    bytes_before: int
+    groups_after: int = 0
+    bytes_after: int = 0
+    instant: str = ""
+    completed_at: float = 0.0
+    """Seconds since the epoch, by the storage's clock."""
+    laid_out: frozenset[GroupId] = frozenset()
+    """The new file groups, where it brought their rows together by columns."""
+
+    @property
+    def sentence(self) -> str:
+        before = f"{format_count(self.groups_before, 'file group')} of {format_size(self.bytes_before)}"
+        files = f" in {format_count(self.files_before, 'file')}" if self.files_before != self.groups_before else ""
+        return f"{before}{files} became {self.groups_after:,} of {format_size(self.bytes_after)}"
+
+
+def record_of(plan: PackPlan) -> str:
+    slices = [each for group in plan.packed for each in group.slices]
+    files = sum((each.base_file is not None) + len(each.log_files) for each in slices)
+    return json.dumps({"file_groups": len(slices), "files": files, "bytes": plan.input_bytes})
+
+
+def read_record(commit: CommitMetadata, *, instant: str, completed_at: float) -> RunRecord | None:
+    """None where the commit is no clustering of Lakeward's."""
+    try:
+        before = json.loads(commit.extra_metadata.get(RECORD_KEY, "null"))
+        groups, files, size_before = (int(before[key]) for key in ("file_groups", "files", "bytes"))
+    except (KeyError, TypeError, ValueError):
+        return None
+    stats = [each for of in commit.partition_to_write_stats.values() for each in of]
+    size = sum(each.file_size_in_bytes or 0 for each in stats)
+    new = len({each.file_id for each in stats})
+    laid_out = frozenset(read_records(commit.extra_metadata.get(LAYOUT_KEY, "")))
+    return RunRecord(groups, files, size_before, new, size, instant, completed_at, laid_out)
