@@ -24,7 +24,7 @@ from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import serviced_table
 from lakeward.engine.task.entry import check_order_at
-from lakeward.services.together.versions.plan.layout_change import Layout
+from lakeward.services.together.versions.plan.layout_change import StorageLayout
 from lakeward.services.together.versions.run.layout_step import LayoutWork, change_layout, preview_layout_change
 from lakeward.services.together.versions.run.version_step import change_version, full_compaction, preview_version_change
 from lakeward.write.file_sort import sort_slices
@@ -191,7 +191,7 @@ def convert(
     if not dry_run:
         _check_stopped(given, opened, what="layout")
     locks = given.over(opened, dry_run=dry_run)
-    target = Layout(layout.value)
+    target = StorageLayout(layout.value)
     with (
         serviced_table(opened, locks) as serviced,
         engine.over(opened.settings, memory_bytes=opened.table.memory) as engines,
@@ -199,7 +199,7 @@ def convert(
         if not dry_run:
             engines.check()
         work = LayoutWork(
-            compact=full_compaction(serviced, engines.choose, sorts=target is Layout.LSM_TREE),
+            compact=full_compaction(serviced, engines.choose, sorts=target is StorageLayout.LSM_TREE),
             sort=lambda slices: sort_slices(
                 serviced, slices, engines.choose, partial(sort_target_at, serviced.base_path)
             ),

@@ -119,7 +119,7 @@ def test_hybrid_brings_together_and_keeps_the_order_of_keys(tmp_path: Path) -> N
 
 
 def test_on_a_curve(tmp_path: Path) -> None:
-    """Of nine files each has about a third of the values of either column."""
+    """Each of nine files has about a third of the values of either column."""
     base = scattered(tmp_path / "t", groups=3)
     before = read_rows(base)
     pack(base, packing=sized(base, Layout(ClusterMode.CURVE, ("ts", "v")), 9))

@@ -28,7 +28,7 @@ class LayoutRecord:
     group_id: GroupId
     layout: Layout
     bytes: int
-    """As it was written."""
+    """Bytes of its file when it was written."""
     ranges: tuple[tuple[str | None, str | None], ...]
     """The least and the largest value of each column, as text, cut after some characters."""
 

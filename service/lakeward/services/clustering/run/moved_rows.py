@@ -80,7 +80,7 @@ class GatherSpec:
     target: WriteTarget
     ranges: RowRanges
     parts: range
-    """Those of the target."""
+    """The parts of the target that this task writes."""
     split: tuple[tuple[str, Numbers], ...]
     """Path and parts of each `SplitRows`."""
     rows: int

@@ -10,8 +10,8 @@ import pytest
 from lakeward.base.errors import Refused
 from lakeward.services.together.versions.plan.change_step import StepKind
 from lakeward.services.together.versions.plan.layout_change import (
-    Layout,
     LayoutChange,
+    StorageLayout,
     files_to_check,
     find_unknown,
     groups_to_merge,
@@ -57,7 +57,7 @@ def merged(snapshot: TableSnapshot, *groups: FileGroup) -> TableSnapshot:
 
 def plan(
     snapshot: TableSnapshot,
-    target: Layout = Layout.LSM_TREE,
+    target: StorageLayout = StorageLayout.LSM_TREE,
     failed: tuple[str, ...] = (),
     **is_sorted: bool,
 ) -> LayoutChange:
@@ -113,12 +113,12 @@ def test_what_is_not_known_to_be_sorted(snapshot: TableSnapshot) -> None:
 def test_the_way_back_reads_nothing(snapshot: TableSnapshot) -> None:
     """Logs are merged by the layout that they were written in; the property says `default` then."""
     table = with_properties(snapshot, **LSM)
-    change = plan(table, Layout.DEFAULT)
+    change = plan(table, StorageLayout.DEFAULT)
     assert [step.kind for step in change.steps] == [StepKind.COMPACTION, StepKind.PROPERTIES]
     assert dict(change.steps[-1].changes) == {STORAGE_LAYOUT: "default"}
-    (step,) = plan(merged(table, group("a")), Layout.DEFAULT).steps
+    (step,) = plan(merged(table, group("a")), StorageLayout.DEFAULT).steps
     assert step.kind is StepKind.PROPERTIES
-    assert plan(table).steps == plan(snapshot, Layout.DEFAULT).steps == ()
+    assert plan(table).steps == plan(snapshot, StorageLayout.DEFAULT).steps == ()
 
 
 def test_what_only_the_operator_can_clear_away(snapshot: TableSnapshot) -> None:
@@ -135,6 +135,6 @@ def test_what_only_the_operator_can_clear_away(snapshot: TableSnapshot) -> None:
     a, b = files_to_check(table)
     orders = {a: SORTED, b: FileOrder(is_sorted=False, repeated="k")}
     with pytest.raises(Refused, match=r"in 1 base files .* p/b_0-0-0_1\.parquet: 'k'\."):
-        plan_layout_change(table, Layout.LSM_TREE, (), orders)
+        plan_layout_change(table, StorageLayout.LSM_TREE, (), orders)
     with pytest.raises(Refused, match="it has version 9"):
         plan(with_properties(snapshot, **{"hoodie.table.version": "9"}))

@@ -14,7 +14,7 @@ from lakeward.protocol.owner import Processes
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.planner import planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
-from lakeward.services.together.versions.plan.layout_change import Layout, LayoutChange
+from lakeward.services.together.versions.plan.layout_change import LayoutChange, StorageLayout
 from lakeward.services.together.versions.run.layout_step import (
     SORTED_AT_ONCE,
     LayoutWork,
@@ -64,10 +64,10 @@ class Conversion:
         self.work = LayoutWork(merge, sort, lambda _: dispatcher, partial(self._check_order, storage), sorted_at_once)
 
     def run(self, layout: str = "lsm_tree") -> LayoutChange:
-        return change_layout(self.table, Layout(layout), self.work)
+        return change_layout(self.table, StorageLayout(layout), self.work)
 
     def preview(self, layout: str = "lsm_tree") -> LayoutChange:
-        return preview_layout_change(self.table, Layout(layout), self.work)
+        return preview_layout_change(self.table, StorageLayout(layout), self.work)
 
     def _check_order(self, storage: Storage, check: OrderCheck, task_attempt: int) -> FileOrder:
         self.read.append(check.path)

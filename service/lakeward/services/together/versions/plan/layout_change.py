@@ -41,21 +41,21 @@ _PLANS = frozenset({"compaction", "logcompaction"})
 _SORTED = FileOrder(is_sorted=True)
 
 
-class Layout(StrEnum):
+class StorageLayout(StrEnum):
     DEFAULT = "default"
     LSM_TREE = LSM_TREE
 
 
 @dataclass(frozen=True, slots=True)
 class LayoutChange:
-    found: Layout
-    target: Layout
+    found: StorageLayout
+    target: StorageLayout
     steps: tuple[ChangeStep, ...]
     """In their order; none where the table is there already."""
 
 
-def layout_of(snapshot: TableSnapshot) -> Layout:
-    return Layout.LSM_TREE if snapshot.config.is_lsm_tree else Layout.DEFAULT
+def layout_of(snapshot: TableSnapshot) -> StorageLayout:
+    return StorageLayout.LSM_TREE if snapshot.config.is_lsm_tree else StorageLayout.DEFAULT
 
 
 def files_to_check(snapshot: TableSnapshot) -> tuple[BaseFile, ...]:
@@ -77,7 +77,7 @@ def groups_to_merge(snapshot: TableSnapshot) -> tuple[str, ...]:
 
 def plan_layout_change(
     snapshot: TableSnapshot,
-    target: Layout,
+    target: StorageLayout,
     failed: Sequence[str],
     orders: Mapping[BaseFile, FileOrder],
 ) -> LayoutChange:
@@ -106,10 +106,10 @@ def plan_layout_change(
         why = "the layouts merge logs in another order" if to_merge else "what was planned is to be over"
         size = sum(each.bytes for each in files)
         steps.append(ChangeStep(StepKind.COMPACTION, why, subjects=names or pending, bytes=size))
-    if target is Layout.LSM_TREE:
+    if target is StorageLayout.LSM_TREE:
         steps += _sorting(snapshot, orders)
     changes: dict[str, str | None] = {STORAGE_LAYOUT: target.value}
-    if target is Layout.LSM_TREE and snapshot.timeline.latest_time is not None:
+    if target is StorageLayout.LSM_TREE and snapshot.timeline.latest_time is not None:
         changes[LSM_TREE_SINCE] = snapshot.timeline.latest_time
     steps.append(ChangeStep(StepKind.PROPERTIES, "all else is done once this is", changes))
     return LayoutChange(found, target, tuple(steps))

@@ -38,8 +38,8 @@ from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.rollback.run.failed_writes import judge, watch_writers
 from lakeward.services.together.versions.plan.change_step import ChangeStep, StepKind
 from lakeward.services.together.versions.plan.layout_change import (
-    Layout,
     LayoutChange,
+    StorageLayout,
     find_unknown,
     groups_to_merge,
     layout_of,
@@ -121,19 +121,19 @@ class KnownOrders:
         return report
 
 
-def preview_layout_change(table: ServicedTable, target: Layout, work: LayoutWork) -> LayoutChange:
+def preview_layout_change(table: ServicedTable, target: StorageLayout, work: LayoutWork) -> LayoutChange:
     """What `change_layout` would do now, or why it would not: raises as that does. Writes nothing, reads the keys of
     base files, and may wait for heartbeats."""
     watch_writers(table, scan(table))
     orders = KnownOrders(table, work)
     snapshot = _scan_all(table)
     _prepare(table, snapshot, target, orders)
-    if target is Layout.LSM_TREE and layout_of(snapshot) is not target:
+    if target is StorageLayout.LSM_TREE and layout_of(snapshot) is not target:
         orders.learn(snapshot)
     return _prepare(table, snapshot, target, orders)
 
 
-def change_layout(table: ServicedTable, target: Layout, work: LayoutWork) -> LayoutChange:
+def change_layout(table: ServicedTable, target: StorageLayout, work: LayoutWork) -> LayoutChange:
     """Bring the table to this layout. Returns what was done. Idempotent.
 
     Raises:
@@ -150,7 +150,7 @@ def change_layout(table: ServicedTable, target: Layout, work: LayoutWork) -> Lay
     def look() -> None:
         nonlocal before
         before = _scan_all(table)
-        if target is Layout.LSM_TREE and layout_of(before) is not target:
+        if target is StorageLayout.LSM_TREE and layout_of(before) is not target:
             _prepare(table, before, target, orders)  # what is refused is not even read
             orders.learn(before)
 
@@ -161,7 +161,7 @@ def change_layout(table: ServicedTable, target: Layout, work: LayoutWork) -> Lay
         change = _prepare(table, snapshot, target, orders)
         steps = [step for step in change.steps if step.kind is not StepKind.VERIFICATION]
         is_last = bool(steps) and steps[0].kind is StepKind.PROPERTIES
-        if is_last and target is Layout.LSM_TREE and (unread := find_unknown(snapshot, orders.by_file)):
+        if is_last and target is StorageLayout.LSM_TREE and (unread := find_unknown(snapshot, orders.by_file)):
             raise _came_since(table, unread[0])
         return change
 
@@ -195,13 +195,13 @@ def _scan_all(table: ServicedTable) -> TableSnapshot:
     return table.snapshot(service=TableService.UPGRADING, listing=ListingSource.STORAGE)
 
 
-def _prepare(table: ServicedTable, snapshot: TableSnapshot, target: Layout, orders: KnownOrders) -> LayoutChange:
+def _prepare(table: ServicedTable, snapshot: TableSnapshot, target: StorageLayout, orders: KnownOrders) -> LayoutChange:
     check_nothing_lives(table, snapshot, otherwise=_OTHERWISE)
     failed = [each.instant for each in judge(table, snapshot) if each.step is not Step.LEAVE]
     change = plan_layout_change(snapshot, target, failed, orders.by_file)
     if not change.steps:
         return change
-    if target is Layout.LSM_TREE:
+    if target is StorageLayout.LSM_TREE:
         _check_layout(table, snapshot)
     kinds = {step.kind for step in change.steps}
     for kind, service in _SERVICES.items():
