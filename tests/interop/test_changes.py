@@ -65,6 +65,7 @@ def assert_same(table: HudiTable, ends: list[str]) -> None:
     assert found(table, None, None) == expected(table, "000", ends[-1])
 
 
+@pytest.mark.turns(30)
 @pytest.mark.parametrize(("kind", "index", "mode"), CASES)
 def test_changes_are_those_of_hudis_query(
     spark: SparkSession, tmp_path: Path, kind: str, index: str, mode: str

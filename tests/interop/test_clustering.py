@@ -80,6 +80,7 @@ def files_read(table: HudiTable) -> int:
     return table.frame().select("_hoodie_file_name").distinct().count()
 
 
+@pytest.mark.turns(50)
 @pytest.mark.parametrize(
     ("table_type", "options"),
     [

@@ -56,6 +56,7 @@ def begun(spark: SparkSession, path: Path, *, by_hudi: bool = False) -> Turns:
     return turns
 
 
+@pytest.mark.turns(37)
 def test_hudi_finds_keys_that_are_in_logs_alone(spark: SparkSession, tmp_path: Path) -> None:
     """It reads them, updates them where they are, deletes them, and its next new keys go into base files; also when it
     has built its record index again. A full compaction brings all into base files."""

@@ -87,6 +87,7 @@ def words(chance: Random, depth: int = 0) -> str:
     return f"({words(chance, depth + 1)} {chance.choice(['and', 'or'])} {words(chance, depth + 1)})"
 
 
+@pytest.mark.turns(20)
 @pytest.mark.interop
 def test_hudi_answers_the_same(spark: SparkSession, tmp_path: Path) -> None:
     """Filters by chance, over base files alone and with logs, in partitions, with column statistics of Hudi's; all
@@ -301,6 +302,7 @@ INDEXES = {
 }
 
 
+@pytest.mark.turns(30)
 @pytest.mark.interop
 @pytest.mark.parametrize(
     "index",

@@ -85,6 +85,7 @@ def test_a_frame_is_of_one_moment(spark: SparkSession, tmp_path: Path) -> None:
     assert isinstance(error, TryLater) and error.remedy.startswith("Run the query again")
 
 
+@pytest.mark.turns(20)
 def test_changes_and_windows_are_hudis(spark: SparkSession, tmp_path: Path) -> None:
     """What commits changed, and the rows that they wrote, by released Hudi and by tasks; a file that is gone ends the
     job by name. Keeps 1 and 3 of spark/table_frame; of spark/slice_work."""
@@ -141,6 +142,7 @@ def test_a_large_slice_is_several_tasks(spark: SparkSession, tmp_path: Path, mon
     assert table.formatted(cut) == table.formatted(frame) == expected
 
 
+@pytest.mark.turns(15)
 def test_locations_of_keys(table_with_metadata: Path, spark: SparkSession) -> None:
     """Locations are those of the rows that Hudi finds. Rows of the frame stay, repeated ones and null too; what
     Hudi's record index forgot, since a delete came that lost, is found in the rows. Keeps 1 and 2 of
