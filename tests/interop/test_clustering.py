@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lakeward.base.clock import SystemClock
+from lakeward.format.avro.container import read_record
+from lakeward.format.avro.record_fields import RecordFields
+from lakeward.services.clustering.plan.hudi_plan import plan_as_hudi, read_hudi_keys
+from lakeward.services.clustering.plan.pack_plan import PackOptions
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
+from tests.hudi.client import hudi_client
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
+from tests.our_reader import scan
 from tests.services.clustering.run.packing import pack
 
 if TYPE_CHECKING:
@@ -76,27 +82,91 @@ def check(table: HudiTable, rows: Rows) -> None:
     assert exit_code == 0, report
 
 
+PLAN = "hoodie.clustering.plan.strategy."
+PLANS: tuple[dict[str, str], ...] = (
+    {},
+    {f"{PLAN}max.bytes.per.group": "1400000", f"{PLAN}target.file.max.bytes": "500000"},
+    {f"{PLAN}max.bytes.per.group": "1", f"{PLAN}single.group.clustering.enabled": "false"},
+    {f"{PLAN}max.bytes.per.group": "500000", f"{PLAN}sort.columns": "v"},
+    {f"{PLAN}small.file.limit": "1"},
+    {f"{PLAN}target.file.max.bytes": "900000", "hoodie.clustering.plan.partition.filter.mode": "RECENT_DAYS"},
+    {"hoodie.clustering.plan.partition.filter.mode": "RECENT_DAYS", f"{PLAN}daybased.lookback.partitions": "1"},
+    {"hoodie.clustering.plan.partition.filter.mode": "SELECTED_PARTITIONS", f"{PLAN}cluster.begin.partition": "p1"},
+)
+Groups = set[tuple[str, frozenset[str], int]]
+"""Partition, file ids, and how many file groups they become."""
+
+
+def check_plans(spark: SparkSession, table: HudiTable, of: Sequence[dict[str, str]]) -> None:
+    """With each of these keys Lakeward's plan is that of Hudi, whose plan is taken off the timeline again."""
+    for keys in of:
+        found = plan_as_hudi(scan(table.path), read_hudi_keys(keys, hour=0), PackOptions())
+        groups: Groups = {
+            (each.partition_path, frozenset(slice_.file_id for slice_ in each.slices), each.outputs)
+            for each in found.packed
+        }
+        assert groups == hudi_plan(spark, table, keys), keys
+
+
+def hudi_plan(spark: SparkSession, table: HudiTable, keys: dict[str, str]) -> Groups:
+    with hudi_client(spark, table, **keys) as client:
+        scheduled = client.scheduleClustering(spark._jvm.org.apache.hudi.common.util.Option.empty())  # type: ignore[union-attr]
+    if not scheduled.isPresent():
+        return set()
+    (requested,) = table.path.glob(f".hoodie/timeline/{scheduled.get()}.clustering.requested")
+    plan = RecordFields(read_record(requested.read_bytes(), file=""), file="").record("clusteringPlan")
+    requested.unlink()
+    assert plan is not None
+    return {
+        (
+            str(group.records("slices")[0].text("partitionPath")),
+            frozenset(str(slice_.text("fileId")) for slice_ in group.records("slices")),
+            group.integer("numOutputFileGroups") or 1,
+        )
+        for group in plan.records("inputGroups")
+    }
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
+def test_hudis_plans(spark: SparkSession, tmp_path: Path, table_type: str) -> None:
+    """Keeps of services/clustering/plan/hudi_plan: eight sets of keys, on tables with and without logs, under a pending
+    compaction, and after a clustering."""
+    table, rows = made(spark, tmp_path / "t", table_type, BY_LISTING)
+    check_plans(spark, table, PLANS)
+    if table_type == "MERGE_ON_READ":
+        table.schedule_compaction()
+        check_plans(spark, table, PLANS)
+        table.compact()
+    exit_code, report = lakeward("cluster", str(table.path), "--writers", "stopped", "--partition", "p0")
+    assert exit_code == 0, report
+    write(spark, table, rows, {"k20": (7, "p0", "later")}, "upsert")
+    check_plans(spark, table, PLANS)
+
+
 def files_read(table: HudiTable) -> int:
     return table.frame().select("_hoodie_file_name").distinct().count()
 
 
 @pytest.mark.turns(50)
 @pytest.mark.parametrize(
-    ("table_type", "options"),
+    ("table_type", "options", "modes"),
     [
-        ("MERGE_ON_READ", RECORD_INDEX),
-        pytest.param("COPY_ON_WRITE", RECORD_INDEX, marks=pytest.mark.wide),
-        pytest.param("COPY_ON_WRITE", BLOOM, marks=pytest.mark.wide),
-        pytest.param("MERGE_ON_READ", BY_LISTING, marks=pytest.mark.wide),
+        ("MERGE_ON_READ", RECORD_INDEX, ["hybrid"]),
+        pytest.param("COPY_ON_WRITE", RECORD_INDEX, ["sort", "hybrid"], marks=pytest.mark.wide),
+        pytest.param("COPY_ON_WRITE", BLOOM, ["curve", "sort"], marks=pytest.mark.wide),
+        pytest.param("MERGE_ON_READ", BY_LISTING, ["sort", "curve"], marks=pytest.mark.wide),
     ],
 )
 def test_hudi_reads_the_same_rows_and_writes_on(
-    spark: SparkSession, tmp_path: Path, table_type: str, options: dict[str, str]
+    spark: SparkSession, tmp_path: Path, table_type: str, options: dict[str, str], modes: list[str]
 ) -> None:
     """Keeps 1 of services/clustering/run/clusterer, as released Hudi and hudi-rs see it: every row with its meta
-    columns, from two files instead of twelve. Updates, deletes and a clean of Hudi's find keys in the new groups, time
-    travel finds the old ones."""
+    columns, from two files instead of twelve, then, by tasks of Spark, from files by ranges of columns. Updates,
+    deletes and a clean of Hudi's find keys in the new groups, time travel finds the old ones. By Hudi's keys the plan
+    is Hudi's own."""
     table, rows = made(spark, tmp_path / "t", table_type, options)
+    check_plans(spark, table, PLANS[:2])
     last = table.completed_instants()[-1]
     before, as_of, files = table.snapshot(), table.as_of(last[0]), files_read(table)
     by_hudi_rs = table.read_by_hudi_rs()
@@ -116,13 +186,10 @@ def test_hudi_reads_the_same_rows_and_writes_on(
         write(spark, table, rows, {"k40": (4, "p0", "cleaned")}, "upsert", **CLEANING)
     check(table, rows)
     assert lakeward("cluster", str(table.path), "--dry-run")[1]["input_groups"] == 0
-    for mode in ("sort", "curve", "hybrid"):
-        before = table.snapshot()
-        arguments = ("--by", "v,ts", "--mode", mode, "--target-size", "200KiB", "--again", "--writers", "stopped")
-        exit_code, laid_out = lakeward("cluster", str(table.path), *arguments)
+    for mode in modes:
+        arguments = ("--by", "v,ts", "--mode", mode, "--target-size", "200KiB", "--again", "--engine", "spark")
+        exit_code, laid_out = lakeward("cluster", str(table.path), *arguments, "--writers", "stopped")
         assert exit_code == 0 and laid_out["output_groups"] >= 4, laid_out
-        assert table.snapshot() == before
-        check(table, rows)
         write(spark, table, rows, {"k41": (5, "p1", mode), f"k9{mode}": (1, "p0", mode)}, "upsert")
         check(table, rows)
     replaced = {each["file_id"] for each in report["file_groups"]}

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from typing import Annotated, Any
 
@@ -19,23 +20,79 @@ from lakeward.base.quantities import format_count, format_size, parse_duration, 
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.engine import EngineArguments
 from lakeward.cli.options.lock import LockArguments
-from lakeward.cli.options.values import parse_option
+from lakeward.cli.options.values import parse_option, parse_pairs
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import compaction_options, serviced_table
 from lakeward.services.clustering.plan.layout import COLUMNS_MAX, PACKED, ClusterMode, Layout
 from lakeward.services.clustering.plan.pack_plan import PackOptions, PackPlan
+from lakeward.services.clustering.plan.partition_filter import PartitionFilter
 from lakeward.services.clustering.run.clusterer import ClusteringReport, preview_clustering
 from lakeward.services.clustering.run.clusterer import cluster as run_clustering
 from lakeward.services.clustering.run.tasks import run_task_at
 from lakeward.services.clustering.settings import ClusteringSettings
 
 
+@dataclass(frozen=True, slots=True)
+class ChoiceArguments:
+    """What a command line says about the file groups that are looked at: a group of options."""
+
+    partition: Annotated[
+        list[str] | None, typer.Option(metavar="PATH", help="Only the partition of this path. Repeatable.")
+    ] = None
+    newest: Annotated[int | None, typer.Option(metavar="N", min=1, help="Only the N newest partitions, by name.")] = (
+        None
+    )
+    skip_newest: Annotated[
+        int, typer.Option(metavar="N", min=0, help="With --newest: leave out the N newest partitions first.")
+    ] = 0
+    begin: Annotated[str | None, typer.Option(metavar="PATH", help="Only partitions from this path on, by name.")] = (
+        None
+    )
+    end: Annotated[str | None, typer.Option(metavar="PATH", help="Only partitions up to this path, by name.")] = None
+    rolling: Annotated[
+        bool,
+        typer.Option(
+            "--rolling",
+            help="Only each 24th partition by name, beginning with the hour of the day: run hourly, that is all of "
+            "them once a day.",
+        ),
+    ] = False
+    max_bytes: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="The most that one run reads; default: no cap.")
+    ] = None
+    hudi_conf: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="A clustering key of Hudi's, as hoodie.clustering.plan.strategy.small.file.limit. Where one is given, "
+            "the plan is Hudi's own by these keys, in place of --by, --mode and sizes. Repeatable.",
+        ),
+    ] = None
+
+    def over(self, options: PackOptions) -> PackOptions:
+        """Raises `UsageError`."""
+        keys = parse_pairs(
+            self.hudi_conf, like="--hudi-conf hoodie.clustering.plan.strategy.small.file.limit=314572800"
+        )
+        return replace(
+            options,
+            bytes_max=None if self.max_bytes is None else parse_option(parse_size, "--max-bytes", self.max_bytes, 0),
+            hudi_keys=keys or None,
+            partitions=PartitionFilter(
+                recent=self.newest,
+                skipped=self.skip_newest,
+                begin=self.begin,
+                end=self.end,
+                named=None if self.partition is None else frozenset(path.strip("/") for path in self.partition),
+                hour=datetime.now().hour if self.rolling else None,
+            ),
+        )
+
+
 def cluster(
     *,
     opened: ZonedTable,
-    partition: Annotated[
-        list[str] | None, typer.Option(metavar="PATH", help="Only the partition of this path. Repeatable.")
-    ] = None,
+    choice: ChoiceArguments,
     target_size: Annotated[
         str | None,
         typer.Option(
@@ -75,9 +132,6 @@ def cluster(
         bool,
         typer.Option("--again", help="With --by: also what an earlier run brought together, by whichever columns."),
     ] = False,
-    max_bytes: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="The most that one run packs; default: no cap.")
-    ] = None,
     yield_to_writers: Annotated[
         str | None,
         typer.Option(metavar="DURATION", help="How long to wait for a pause of the writers; default 1m."),
@@ -115,17 +169,16 @@ def cluster(
     packing = PackOptions(
         target_bytes=parse_option(parse_size, "--target-size", target_size, configured.target_size),
         groups_min=configured.min_groups if min_groups is None else min_groups,
-        bytes_max=None if max_bytes is None else parse_option(parse_size, "--max-bytes", max_bytes, 0),
         layout=layout,
         again=again,
     )
-    partitions = None if partition is None else frozenset(path.strip("/") for path in partition)
+    packing = choice.over(packing)
     with (
         engine.over(opened.settings, memory_bytes=options.memory_bytes) as engines,
         serviced_table(opened, options) as serviced,
     ):
         if dry_run:
-            report = ClusteringReport(preview_clustering(serviced, packing, partitions))
+            report = ClusteringReport(preview_clustering(serviced, packing))
         else:
             engines.check()
             report = run_clustering(
@@ -133,7 +186,6 @@ def cluster(
                 packing,
                 engines.choose,
                 partial(run_task_at, serviced.base_path),
-                partitions=partitions,
             )
     plan = report.plan
     return Result(

@@ -222,3 +222,15 @@ def test_layouts_that_a_table_cannot_have(tmp_path: Path, layout: Layout, is_lsm
         write(base, row, "insert", **APART)
     with pytest.raises(Refused, match=why):
         pack(base, packing=PackOptions(groups_min=2, layout=layout))
+
+
+def test_by_hudis_keys(tmp_path: Path) -> None:
+    """Without sort columns the new file groups have ranges of the key."""
+    base = scattered(tmp_path / "t", COPY_ON_WRITE, groups=3)
+    before, total = read_rows(base), sum(each.bytes for each in scan(base).latest_slices)
+    keys = {"hoodie.clustering.plan.strategy.target.file.max.bytes": str(total // 2 + 1)}
+    report = pack(base, packing=PackOptions(hudi_keys=keys))
+    assert (report.plan.input_groups, report.output_groups) == (3, 2)
+    assert read_rows(base) == before
+    (one, other) = bounds(base, KEY)
+    assert one[1] < other[0]

@@ -18,6 +18,8 @@ from typing import Any
 from lakeward.services.clustering.plan.layout import ClusterMode, Layout
 from lakeward.table.file_system_view import GroupId
 
+PACKED_KEY = "lakeward.packed"
+"""Entry of the commit: how many file groups became how many."""
 LAYOUT_KEY = "lakeward.layout"
 """Entry of the commit."""
 _TEXT_MAX = 64

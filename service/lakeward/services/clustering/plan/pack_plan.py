@@ -31,6 +31,7 @@ from enum import StrEnum
 from lakeward.base.quantities import format_count, format_size
 from lakeward.index.simple_bucket import bucket_of
 from lakeward.services.clustering.plan.layout import PACKED, Layout
+from lakeward.services.clustering.plan.partition_filter import EVERY_PARTITION, PartitionFilter
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
@@ -57,6 +58,9 @@ class PackOptions:
     """The most that gets ranges of columns together."""
     again: bool = False
     """With columns: also what has a layout already, whichever."""
+    partitions: PartitionFilter = EVERY_PARTITION
+    hudi_keys: Mapping[str, str] | None = None
+    """Where there are any the plan is Hudi's, by these keys, and nothing else here counts but caps and partitions."""
 
     @property
     def enough_bytes(self) -> int:

@@ -24,8 +24,9 @@ See:     docs/decisions/0137-the-form-of-a-pending-clustering.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import cast
 from uuid import uuid4
 
@@ -42,10 +43,12 @@ from lakeward.protocol.preconditions import check_space
 from lakeward.protocol.refusals.eligibility import TableService, find_refusals, refuse
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.read.newest_slice import table_reading
+from lakeward.services.clustering.plan.hudi_plan import BY_KEY, HudiPlanKeys, plan_as_hudi, read_hudi_keys
 from lakeward.services.clustering.plan.layout import Layout
 from lakeward.services.clustering.plan.layout_plan import plan_layout
-from lakeward.services.clustering.plan.layout_record import LAYOUT_KEY, write_records
+from lakeward.services.clustering.plan.layout_record import LAYOUT_KEY, PACKED_KEY, write_records
 from lakeward.services.clustering.plan.pack_plan import PackedGroup, PackOptions, PackPlan, plan_packing
+from lakeward.services.clustering.plan.partition_filter import EVERY_PARTITION
 from lakeward.services.clustering.plan.run_record import RECORD_KEY, record_of
 from lakeward.services.clustering.run.layout_records import load_layout_records
 from lakeward.services.clustering.run.moving_flow import MovedGroup, MovingFlow, RunTask
@@ -64,8 +67,6 @@ from lakeward.write.write_start import begin_write, end_dead_writes
 
 CLUSTER = "CLUSTER"
 """The operation type of Hudi's clusterings: readers of changes find no changed row in such a commit."""
-PACKED_KEY = "lakeward.packed"
-"""Entry of the commit: how many file groups became how many."""
 
 _MOVED = 4
 """Rows on their way take so many times what they take in files, about."""
@@ -128,7 +129,7 @@ def cluster(
         return ClusteringReport(plan)
     schema = known_schema(snapshot)
     assert schema is not None, "there are files"
-    moves = bool(options.layout.columns)
+    moves = options.layout.columns not in ((), BY_KEY.columns) or any(each.outputs > 1 for each in plan.packed)
     space = plan.input_bytes * (1 + _MOVED if moves else 1)
     check_space(table, space, what="clustering", remedy="Make room, or clean the table first.")
     dispatcher = choose_dispatcher(plan.input_bytes)
@@ -167,6 +168,11 @@ def _plan(
     partitions: Collection[str] | None,
     excluded: Collection[GroupId],
 ) -> PackPlan:
+    if options.partitions != EVERY_PARTITION:
+        paths = {slice_.partition_path for slice_ in snapshot.latest_slices}
+        partitions = options.partitions.choose(paths if partitions is None else paths & set(partitions))
+    if options.hudi_keys is not None:
+        return plan_as_hudi(snapshot, _hudi_keys(table, options.hudi_keys), options, partitions=partitions)
     if not options.layout.columns:
         return plan_packing(snapshot, options, partitions=partitions, excluded=excluded)
     records = load_layout_records(table.storage, table.base_path, snapshot)
@@ -183,9 +189,17 @@ def _clusterable(table: ServicedTable) -> TableSnapshot:
 def _chosen(table: ServicedTable, snapshot: TableSnapshot, options: PackOptions) -> PackOptions:
     """With the layout that fits the table. Raises `Refused` where none does."""
     layout = options.layout.chosen(is_lsm_tree=snapshot.config.is_lsm_tree)
-    if layout.columns:
+    target_bytes = options.target_bytes
+    if options.hudi_keys is not None:
+        keys = _hudi_keys(table, options.hudi_keys)
+        layout, target_bytes = keys.layout, keys.target_file_bytes
+    if layout.columns not in ((), BY_KEY.columns):
         _check_columns(table, snapshot, layout)
-    return replace(options, layout=layout)
+    return replace(options, layout=layout, target_bytes=target_bytes)
+
+
+def _hudi_keys(table: ServicedTable, keys: Mapping[str, str]) -> HudiPlanKeys:
+    return read_hudi_keys(keys, hour=datetime.fromtimestamp(table.clock.now()).hour)
 
 
 def _check_columns(table: ServicedTable, snapshot: TableSnapshot, layout: Layout) -> None:
