@@ -134,7 +134,12 @@ class World:
             (
                 None,
                 Demand(0, oldest_unmerged_at=self.now - 10),
-                Demand(0, services={pick((JobKind.CLEAN, JobKind.ARCHIVE)): ServiceDemand(True)}),
+                Demand(
+                    0,
+                    services={
+                        pick((JobKind.CLEAN, JobKind.ARCHIVE, JobKind.CLUSTERING, JobKind.TTL)): ServiceDemand(True)
+                    },
+                ),
                 Demand(0, services={pick((JobKind.ROLLBACK, JobKind.INDEX)): ServiceDemand(True)}),
                 Demand(0, services=CLEAN_DUE),
                 Demand(
