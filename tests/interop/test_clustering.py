@@ -164,7 +164,7 @@ def test_hudi_reads_the_same_rows_and_writes_on(
     """Keeps 1 of services/clustering/run/clusterer, as released Hudi and hudi-rs see it: every row with its meta
     columns, from two files instead of twelve, then, by tasks of Spark, from files by ranges of columns. Updates,
     deletes and a clean of Hudi's find keys in the new groups, time travel finds the old ones. By Hudi's keys the plan
-    is Hudi's own."""
+    is Hudi's own. A partition that expired is gone, and can be written to again."""
     table, rows = made(spark, tmp_path / "t", table_type, options)
     check_plans(spark, table, PLANS[:2])
     last = table.completed_instants()[-1]
@@ -192,6 +192,10 @@ def test_hudi_reads_the_same_rows_and_writes_on(
         assert exit_code == 0 and laid_out["output_groups"] >= 4, laid_out
         write(spark, table, rows, {"k41": (5, "p1", mode), f"k9{mode}": (1, "p0", mode)}, "upsert")
         check(table, rows)
+    left: Rows = {key: row for key, row in rows.items() if row[1] != "p0"}
+    assert lakeward("ttl", str(table.path), "--keep", "1s", "--partition", "p0", "--writers", "stopped")[0] == 0
+    write(spark, table, left, {"k00": (9, "p0", "again"), "k41": (9, "p1", "after")}, "upsert")
+    check(table, left)
     replaced = {each["file_id"] for each in report["file_groups"]}
     assert not [name for name in table.data_files() if any(file_id in name for file_id in replaced)]
 

@@ -14,15 +14,15 @@ from tests.interop.test_clustering import BY_LISTING, CLEANING, RECORD_INDEX, Ro
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow]
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.wide]
 
 
 @pytest.mark.parametrize(
     ("table_type", "options"),
     [
         ("COPY_ON_WRITE", RECORD_INDEX),
-        pytest.param("MERGE_ON_READ", RECORD_INDEX, marks=pytest.mark.wide),
-        pytest.param("MERGE_ON_READ", BY_LISTING, marks=pytest.mark.wide),
+        ("MERGE_ON_READ", RECORD_INDEX),
+        ("MERGE_ON_READ", BY_LISTING),
     ],
 )
 def test_a_partition_goes_and_comes_again(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.scan.layout_depth import GroupRange, measure_depth
+from lakeward.scan.layout_depth import GroupRange, estimate_clustering, measure_depth
 
 
 def ranges(*ends: tuple[object, object] | None, partition: str = "p") -> list[GroupRange]:
@@ -56,3 +56,13 @@ def test_they_are_those_of_comparing_each_pair(spans: list[tuple[int, int]]) -> 
     assert found.mean_overlap == sum(overlaps) / len(ends)
     assert abs(found.groups_read - sum(reads) / len(values)) < 1e-9
     assert sum(groups for _, groups in found.histogram) == len(ends)
+
+
+def test_the_estimate_is_of_the_target_that_clustering_has() -> None:
+    """A partition becomes as many file groups as hold it at the target's size, and a filter reads the side of a cube of
+    them."""
+    sizes = [("p", 60)] * 8 + [("q", 10)]
+    by_one, by_two = (estimate_clustering(sizes, columns, target_bytes=120) for columns in (1, 2))
+    assert (by_one.bytes, by_one.groups_before, by_one.groups_after, by_one.groups_read) == (490, 9, 5, 1.0)
+    assert (by_two.groups_after, by_two.groups_read) == (5, 1.5)
+    assert estimate_clustering(sizes, 1, target_bytes=480).groups_after == 2

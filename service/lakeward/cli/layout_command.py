@@ -20,7 +20,8 @@ from lakeward.cli.progress import open_view
 from lakeward.cli.result import Result
 from lakeward.cli.terminal import Column, NameCell, Rendered, new_table
 from lakeward.scan.column_ranges import ColumnRanges, column_ranges, measured_columns
-from lakeward.scan.layout_depth import TARGET_BYTES, Clustering, ColumnDepth, estimate_clustering, measure_depth
+from lakeward.scan.layout_depth import Clustering, ColumnDepth, estimate_clustering, measure_depth
+from lakeward.services.clustering.settings import ClusteringSettings
 
 _BAR_CELLS = 40
 
@@ -52,16 +53,21 @@ def layout(
         )
     depths = {column: measure_depth(found) for column, found in ranges.of_column.items()}
     sizes = [(each.partition_path, each.bytes) for each in ranges.slices]
-    estimate = estimate_clustering(sizes, len(columns)) if named and sizes else None
+    target = opened.table.section(ClusteringSettings).target_size
+    estimate = estimate_clustering(sizes, len(columns), target) if named and sizes else None
     return Rendered(
-        document=_as_json(opened.base_path, ranges, depths, estimate),
-        render=partial(_render, opened.base_path, ranges, depths, estimate),
+        document=_as_json(opened.base_path, ranges, depths, estimate, target),
+        render=partial(_render, opened.base_path, ranges, depths, estimate, target),
         is_nothing=not ranges.slices,
     )
 
 
 def _as_json(
-    base_path: str, ranges: ColumnRanges, depths: Mapping[str, ColumnDepth | None], estimate: Clustering | None
+    base_path: str,
+    ranges: ColumnRanges,
+    depths: Mapping[str, ColumnDepth | None],
+    estimate: Clustering | None,
+    target_bytes: int,
 ) -> dict[str, Any]:
     return {
         "base_path": base_path,
@@ -71,7 +77,7 @@ def _as_json(
         "statistics": "metadata table" if ranges.is_of_metadata else "footers",
         "log_files_without_statistics": ranges.logs_without,
         "columns": [{"column": column, **_depth_as_json(depth)} for column, depth in depths.items()],
-        "clustering": None if estimate is None else {**asdict(estimate), "target_bytes": TARGET_BYTES},
+        "clustering": None if estimate is None else {**asdict(estimate), "target_bytes": target_bytes},
     }
 
 
@@ -91,6 +97,7 @@ def _render(
     ranges: ColumnRanges,
     depths: Mapping[str, ColumnDepth | None],
     estimate: Clustering | None,
+    target_bytes: int,
     console: Console,
 ) -> None:
     groups = format_count(len(ranges.slices), "file group")
@@ -110,7 +117,7 @@ def _render(
         for column, depth in depths.items():
             if depth is not None:
                 _render_histogram(column, depth, console)
-        console.print(_sentence(list(depths), estimate), highlight=False, markup=False)
+        console.print(_sentence(list(depths), estimate, target_bytes), highlight=False, markup=False)
 
 
 def _render_columns(depths: Mapping[str, ColumnDepth | None], console: Console) -> None:
@@ -137,11 +144,11 @@ def _render_histogram(column: str, depth: ColumnDepth, console: Console) -> None
     console.print(table)
 
 
-def _sentence(columns: Sequence[str], estimate: Clustering) -> str:
+def _sentence(columns: Sequence[str], estimate: Clustering, target_bytes: int) -> str:
     return (
         f"Clustering by {', '.join(columns)} would rewrite {format_size(estimate.bytes)} in "
         f"{format_count(estimate.groups_before, 'file group')} into about {estimate.groups_after:,} of at most "
-        f"{format_size(TARGET_BYTES)}. At best a filter on a value of any of these columns would then read "
+        f"{format_size(target_bytes)}. At best a filter on a value of any of these columns would then read "
         f"{estimate.groups_read:,.1f} of {estimate.groups_of:,.1f} file groups of a partition, "
         f"{format_share(estimate.bytes_share)} of the bytes."
     )

@@ -23,7 +23,7 @@ _OWN: Mapping[str, tuple[Verb, ...]] = {
         Verb("inspect", "inspect_command:inspect", "/data/orders", of=("clean",)),
         Verb("plan", "plan_command:plan", "/data/orders --explain"),
         Verb("explain", "explain_command:explain", "/data/orders", of=("archive", "clean", "savepoint")),
-        Verb("layout", "layout_command:layout", "/data/orders --by city,day"),
+        Verb("layout", "layout_command:layout", "/data/orders --by city,day", of=("clustering",)),
         Verb("read", "read.read_command:read", "/data/orders --where \"city = 'lima' and fare > 10\""),
     ),
     "Service a table": (

@@ -71,22 +71,19 @@ class Clustering:
     bytes_share: float
 
 
-TARGET_BYTES = 1024**3
-"""The size of a file after clustering: Hudi's `hoodie.clustering.plan.strategy.target.file.max.bytes`."""
-
-
-def estimate_clustering(sizes: Iterable[tuple[str, int]], columns: int) -> Clustering:
+def estimate_clustering(sizes: Iterable[tuple[str, int]], columns: int, target_bytes: int) -> Clustering:
     """A filter on one of k columns reads n^(1 - 1/k) of n file groups that lie along a curve through all of them, if
     values are even.
 
     Args:
         sizes: the partition path and the bytes of each file group.
+        target_bytes: the size of a file after clustering.
     """
     of_partition: defaultdict[str, list[int]] = defaultdict(list)
     for partition, size in sizes:
         of_partition[partition].append(size)
     total = np.array([sum(each) for each in of_partition.values()], dtype=np.float64)
-    after = np.maximum(1, np.ceil(total / TARGET_BYTES))
+    after = np.maximum(1, np.ceil(total / target_bytes))
     read = after ** (1 - 1 / columns)
     return Clustering(
         bytes=int(total.sum()),

@@ -25,6 +25,7 @@ from lakeward.services.clustering.plan.pack_plan import PackOptions
 from lakeward.services.clustering.run import group_file
 from lakeward.services.clustering.run.clusterer import cluster
 from lakeward.services.clustering.run.tasks import run_task
+from lakeward.services.together.restore.run.restore import restore
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ, NewIndex, NewIndexes
 from lakeward.table.quarantine import load_quarantine
@@ -336,3 +337,17 @@ def test_a_clean_keeps_what_was_replaced(tmp_path: Path) -> None:
     (kept,) = load_quarantine(storage, str(base)).runs
     undo_clean(serviced_table(str(base), storage, ScriptedProcesses()), kept.run)
     assert files <= data_files(base) and read_rows(base) == before
+
+
+def test_a_restore_undoes_it(tmp_path: Path) -> None:
+    """The file groups that were replaced are the table's again, also where a clean had set them aside, and the rows are
+    those of before; the commit to go back to is the one before the clustering."""
+    base, storage = made(tmp_path / "t", indexed=True), LocalStorage()
+    before, files, last = read_rows(base), data_files(base), scan(base).timeline.completed_writes[-1].time
+    groups = {each.group_id for each in scan(base).latest_slices}
+    pack(base, packing=FEW)
+    clean(base, storage, keep_seconds=3600.0)
+    restored = restore(serviced_table(str(base), storage, ScriptedProcesses()), last)
+    assert [each.instant for each in restored.planned.undone] != []
+    assert {each.group_id for each in scan(base).latest_slices} == groups
+    assert read_rows(base) == before and files <= data_files(base)
