@@ -10,6 +10,7 @@ import pytest
 
 from lakeward.base.errors import BrokenFile, Refused, VerificationFailed
 from lakeward.format.avro.schema_text import schema_text
+from lakeward.format.file_name import LogFileName
 from lakeward.index.index import Indexed
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.group_changes import CommitChanges, Compared, ReadAgain, TableFiles, choose_changes
@@ -18,7 +19,8 @@ from lakeward.index.key_changes.marked_keys import IS_THERE
 from lakeward.index.key_changes.table_commits import FileOfCommit, Staleness, TableCommit, commits_behind, staleness
 from lakeward.index.location import RECORD_KEY
 from lakeward.services.together.restore.run.restore import restore
-from lakeward.table.file_group import BaseFile, FileSlice
+from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, LogFile
+from lakeward.table.timeline.timeline_reader import LogCompaction
 from tests.clocks import SkippingClock
 from tests.crash import compacting
 from tests.crash.compacting import compact
@@ -29,6 +31,7 @@ from tests.our_reader import scan
 from tests.processes import ScriptedProcesses
 from tests.services.archive.run.archiving import archive, folder_of
 from tests.services.metadata.run.compacting_metadata import serviced_table
+from tests.synthetic_table import completed, snapshot_of
 from tests.write.writing import BUCKETS, COLUMNS, Row, new_table, write
 
 NOTHING = Indexed()
@@ -153,7 +156,7 @@ def _commit(instant: str, onto: str) -> TableCommit:
 def _files(*slices: str, frozen: bool = False) -> TableFiles:
     of, group = tuple(map(_slice, slices)), ("p", "g-0")
     newest = {} if frozen else {group: of[0]}
-    return TableFiles(newest, {group: "why"} if frozen else {}, {group: of}, {}, None, False, False)
+    return TableFiles(newest, {group: "why"} if frozen else {}, {group: of}, {}, {}, None, False, False)
 
 
 def test_first_and_last_are_read_again():
@@ -169,6 +172,32 @@ def test_first_and_last_are_read_again():
         [True],
         [False],
     ]
+
+
+def test_as_of_a_commit_whose_logs_retired_nothing_is_looked_up():
+    """Keeps 1 of index/key_changes/group_changes: 2, 3 and 4 were merged into 6, and 2 and 3 are gone. As of 4 they
+    were read; as of 6 and of what came behind it the slice reads the same without them."""
+
+    def log(at: str) -> LogFile:
+        return LogFile(LogFileName("g-0", at, 1, "0-0-0"), "p", 1)
+
+    instants = [f"2026010100000000{at}" for at in range(8)]
+    base = BaseFile("g-0", instants[1], "g-0_0-0-0_1.parquet", "p", 1, "0-0-0")
+    merged = LogCompaction(instants[6], frozenset(log(instants[at]).file_name for at in (2, 3, 4)))
+
+    def as_of(*there: int) -> list[int]:
+        slice_ = FileSlice("p", "g-0", instants[1], base, tuple(log(instants[at]) for at in there))
+        snapshot = snapshot_of(
+            [FileGroup("p", "g-0", (slice_,))],
+            [each for at in range(1, 8) for each in completed(instants[at], "deltacommit", instants[at])],
+            log_compactions={("p", "g-0"): (merged,)},
+        )
+        table = TableFiles.of(snapshot)
+        commits = (TableCommit(instants[at], instants[at], "deltacommit") for at in (4, 5, 6, 7))
+        return [int(each.instant[-1]) for each in commits if table.as_of(("p", "g-0"), each) is not None]
+
+    assert as_of(2, 3, 4, 5, 6, 7) == [4, 5, 6, 7]
+    assert as_of(4, 5, 6, 7) == [6, 7]
 
 
 def test_a_frozen_group_is_refused():

@@ -14,11 +14,11 @@ def log(at: int, kind: str = "log") -> str:
 
 
 def merge(at: int, *sources: int, is_own: bool = True) -> LogCompaction:
-    return LogCompaction(f"202601010000000{at:02}", frozenset(map(log, sources)), is_own=is_own)
+    return LogCompaction(f"202601010000000{at:02}", frozenset(map(log, sources)), ranks_last=True, is_own=is_own)
 
 
 def stood_for(there: list[int], *compactions: LogCompaction) -> dict[str, str]:
-    found = find_stood_for(map(log, there), compactions)
+    found = find_stood_for(map(log, there), compactions).by
     return {str(int(name.split("_")[2][-2:])): by[-2:] for name, by in found.items()}
 
 
@@ -51,16 +51,16 @@ def test_no_log_compaction_of_another_engine_stands_for_anything():
 def test_a_log_that_is_gone_and_stood_for_is_no_damage():
     """Every other damage stays. Keeps 3 of table/retired_logs."""
     files = [sort_files("p", [FileStatus(log(at), 7, 0.0, False) for at in (20, 21)], native=True)]
-    stand_ins = {("p", "fg-0"): (merge(20, 10, 11),)}
+    merged = {("p", "fg-0"): (merge(20, 10, 11),)}
 
     def damaged(at: int, kind: DamageKind) -> DamagedFile:
         return DamagedFile(f"p/{log(at)}", f"202601010000000{at:02}", kind)
 
     stays = (damaged(9, DamageKind.MISSING), damaged(21, DamageKind.EMPTY), damaged(11, DamageKind.OTHER_SIZE))
     damage = {"p": (damaged(10, DamageKind.MISSING), *stays)}
-    assert without_gone(damage, files, log_compactions={}, stand_ins=stand_ins) == {"p": stays}
-    assert without_gone({"p": damage["p"][:1]}, files, log_compactions={}, stand_ins=stand_ins) == {}
-    assert without_gone(damage, files, log_compactions={}, stand_ins={}) == damage
+    assert without_gone(damage, files, merged) == {"p": stays}
+    assert without_gone({"p": damage["p"][:1]}, files, merged) == {}
+    assert without_gone(damage, files, {}) == damage
 
 
 def test_what_has_retired_is_left_out():

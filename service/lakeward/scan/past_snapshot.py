@@ -144,12 +144,12 @@ def _lost(past: TableSnapshot, written: Iterable[WrittenBy], timeline: Timeline)
                 if found_size is not None and (grows or not size or size == found_size):
                     continue
                 group_id = (partition_path, parsed.file_id)
-                if found_size is None and log is not None and group_id in past.stand_ins:
+                if found_size is None and log is not None and group_id in past.log_compactions:
                     if group_id not in stood_for:
                         logs = () if files is None else files.log_files
                         names = [each.name.text for each in logs if each.name.file_id == parsed.file_id]
-                        stand_ins = [each for each in past.stand_ins[group_id] if each.instant in read]
-                        stood_for[group_id] = find_stood_for(names, stand_ins)
+                        compactions = [each for each in past.log_compactions[group_id] if each.instant in read]
+                        stood_for[group_id] = find_stood_for(names, compactions).by
                     if name in stood_for[group_id]:
                         continue
                 what = "is gone" if found_size is None else f"has {found_size:,} bytes instead of {size:,}"

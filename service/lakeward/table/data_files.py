@@ -7,7 +7,7 @@ Keeps:   the timeline is listed before the files, as in `snapshot.py`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from lakeward.base.clock import Clock
@@ -15,7 +15,6 @@ from lakeward.base.paths import join
 from lakeward.storage.storage import FileStatus, Storage
 from lakeward.table.file_system_view import (
     FileSystemView,
-    GroupId,
     PartitionFiles,
     archived_instants,
     build_file_groups,
@@ -23,11 +22,11 @@ from lakeward.table.file_system_view import (
 )
 from lakeward.table.listing_source import find_table_partitions
 from lakeward.table.quarantine import QuarantinedFile
-from lakeward.table.retired_logs import StandIns, without_gone
+from lakeward.table.retired_logs import LogCompactions, without_gone
 from lakeward.table.table_config import TableConfig
 from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
 from lakeward.table.timeline.timeline import Timeline
-from lakeward.table.timeline.timeline_reader import LogCompaction, TimelineContent, TimelineReader
+from lakeward.table.timeline.timeline_reader import TimelineContent, TimelineReader
 from lakeward.table.written_files import WrittenBy, find_damage
 
 
@@ -38,11 +37,10 @@ class DataFiles:
     content: TimelineContent
     files: tuple[PartitionFiles, ...]
     archived: ArchivedTimes
-    log_compactions: Mapping[GroupId, tuple[LogCompaction, ...]]
+    log_compactions: LogCompactions
     """The log compactions of each group."""
     native: bool
     """The table's version has native logs."""
-    stand_ins: StandIns = field(default_factory=dict)
 
     def without(self, gone: Collection[str], written: Iterable[WrittenBy]) -> FileSystemView:
         """The newest file groups as they would be if these writes and plans had never been, and no file of them; those
@@ -71,12 +69,7 @@ class DataFiles:
             archived=self.archived.completion_times,
             pending_compactions={group: at for group, at in content.pending_compactions.items() if at not in gone},
             replaced={group: at for group, at in content.replaced.items() if at not in gone},
-            damage=without_gone(
-                damage,
-                files,
-                log_compactions=_without(self.log_compactions, gone),
-                stand_ins=_without(self.stand_ins, gone),
-            ),
+            damage=without_gone(damage, files, _without(self.log_compactions, gone)),
         )
 
     def with_files(
@@ -124,11 +117,10 @@ def list_data_files(
     files = tuple(sort_files(partition.path, partition.files, native=native) for partition in found.partitions)
     archived = load_archived_times(storage, base_path, config, archived_instants(files, timeline))
     compactions = reader.log_compactions(_log_instants(files))
-    stand_ins = reader.stand_ins()
-    return DataFiles(timeline, config.layout, content, files, archived, compactions, native, stand_ins)
+    return DataFiles(timeline, config.layout, content, files, archived, compactions, native)
 
 
-def _without(log_compactions: StandIns, gone: Collection[str]) -> StandIns:
+def _without(log_compactions: LogCompactions, gone: Collection[str]) -> LogCompactions:
     return {group: [each for each in of if each.instant not in gone] for group, of in log_compactions.items()}
 
 

@@ -81,7 +81,7 @@ class LiveLogs:
         """The instant at whose place readers merge a live log: its own, or that of its newest source."""
         if self.by_rank or not (sources := self.merged.get(log.name.text)):
             return log.instant
-        written = (source.instant for source in sources if source.name.text not in self.merged)
+        written = (source.instant for source in sources if source.instant not in self.outputs)
         return max(written, key=comparable_time)
 
 
@@ -90,6 +90,8 @@ def live_logs(
 ) -> LiveLogs:
     """`late` are instants of writes whose logs are left out."""
     logs = slice_.log_files
+    # Of another program's in the layout `lsm_tree` source and output have to be read.
+    log_compactions = [compaction for compaction in log_compactions if compaction.is_own]
     if late:
         logs = tuple(log for log in logs if log.instant not in late)
     if not log_compactions:

@@ -35,7 +35,7 @@ from lakeward.base.paths import join
 from lakeward.base.quantities import format_time
 from lakeward.format.file_name import check_plain_name, check_relative_path
 from lakeward.storage.storage import FileStatus, Storage
-from lakeward.table.table_config import hoodie_folder
+from lakeward.table.table_config import TableConfig, hoodie_folder
 from lakeward.table.timeline.timeline import Timeline
 
 QUARANTINE = ".quarantine"
@@ -152,6 +152,16 @@ class Quarantine:
     def left_in_place(self) -> dict[str, QuarantinedRun]:
         """The run that each file is of which stands in its place and is to go, by its path."""
         return {file.path: run for run in self.runs if run.in_place and run.undone_by is None for file in run.files}
+
+
+def may_have_retired(config: TableConfig, timeline: Timeline) -> bool:
+    """Whether logs of the table may have retired; in the layout `default` only behind a log compaction."""
+    if config.is_lsm_tree:
+        return True
+    return any(
+        instant.action == "logcompaction" or (instant.action == "compaction" and config.version.has_hybrid_plans)
+        for instant in timeline.instants
+    )
 
 
 def find_retired(storage: Storage, base_path: str, timeline: Timeline) -> frozenset[str]:

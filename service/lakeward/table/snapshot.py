@@ -49,8 +49,8 @@ from lakeward.table.found_link import FoundLink
 from lakeward.table.listing_source import ListingSource, find_table_partitions
 from lakeward.table.live_logs import LiveLogs, live_logs
 from lakeward.table.partition import Partition, UnlistedFolder
-from lakeward.table.quarantine import find_retired
-from lakeward.table.retired_logs import StandIns, without_gone, without_retired
+from lakeward.table.quarantine import find_retired, may_have_retired
+from lakeward.table.retired_logs import LogCompactions, without_gone, without_retired
 from lakeward.table.table_config import LoadedConfig, TableConfig, hoodie_folder, load_table_config
 from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
 from lakeward.table.timeline.timeline import BrokenInstant, Timeline, load_timeline
@@ -152,10 +152,8 @@ class TableSnapshot:
     archive_problems: tuple[str, ...]
     schema_before: str | None = None
     """The newest write whose schema Hudi can load, by its instant, where it cannot load `schema`."""
-    log_compactions: Mapping[GroupId, tuple[LogCompaction, ...]] = field(default_factory=dict)
+    log_compactions: LogCompactions = field(default_factory=dict)
     """Completed log compactions of the active timeline, by instant."""
-    stand_ins: StandIns = field(default_factory=dict)
-    """Log compactions whose outputs may stand alone for what they merged (`table/retired_logs.py`)."""
     write_profiles: Mapping[str, WriteProfile] = field(default_factory=dict)
     """Write profiles of pending writes by instant; one that is not here may touch every file group."""
     rollback_targets: Mapping[str, str] = field(default_factory=dict)
@@ -339,7 +337,7 @@ def _scan(
     native = loaded.config.version.has_native_logs
     files = known.sort(found.partitions, native=native)
     archived = load_archived_times(storage, base_path, loaded.config, archived_instants(files, timeline))
-    if loaded.config.is_lsm_tree and listing is ListingSource.STORAGE:
+    if may_have_retired(loaded.config, timeline) and listing is ListingSource.STORAGE:
         retired = find_retired(storage, base_path, timeline) - _planned(content.plans.values())
         files = without_retired(files, retired)
     damage: Mapping[str, Sequence[DamagedFile]] = {}
@@ -373,7 +371,6 @@ def _scan(
         archived=archived,
         schema_history=load_schema_history(storage, base_path),
         log_compactions_of=reader.log_compactions,
-        stand_ins=reader.stand_ins(),
         rows_of=rows_of,
         facts_of=facts_of,
         broken=reader.broken,
@@ -410,7 +407,6 @@ def assemble_snapshot(
     archived: ArchivedTimes,
     schema_history: SchemaHistory | None,
     log_compactions_of: Callable[[AbstractSet[str]], Mapping[GroupId, tuple[LogCompaction, ...]]],
-    stand_ins: StandIns,
     rows_of: Callable[[Sequence[BaseFile]], Mapping[str, int]],
     facts_of: Callable[[Sequence[BaseFile]], tuple[BaseFileFacts, ...]],
     broken: Sequence[BrokenInstant],
@@ -431,7 +427,7 @@ def assemble_snapshot(
         archived=archived.completion_times,
         pending_compactions=content.pending_compactions,
         replaced=content.replaced,
-        damage=without_gone(damage, files, log_compactions=log_compactions, stand_ins=stand_ins),
+        damage=without_gone(damage, files, log_compactions),
         accept_damaged_logs=accept_damaged_logs,
     )
     frozen = {(group.partition_path, group.file_id): group for group in (*view.frozen, *content.planned_twice.values())}
@@ -473,7 +469,6 @@ def assemble_snapshot(
         base_file_facts=tuple(each for each in facts if each.broken is None),
         archive_problems=archived.problems,
         log_compactions=log_compactions,
-        stand_ins=stand_ins,
         write_profiles=content.write_profiles,
         rollback_targets=content.rollback_targets,
         base_rows=base_rows,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from lakeward.format.file_name import parse_base_file, parse_log_file
 from lakeward.format.timeline.clean_metadata import CleanedPartition, CleanMetadata
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from lakeward.table.timeline.cleans import UNDOES
 from lakeward.table.watching.file_change import FileChange, change_by_clean, change_by_commit, change_by_replacement
 
 INSTANT = "20260101000000000"
@@ -99,6 +100,7 @@ def test_a_clean() -> None:
     old = change_by_clean(CleanMetadata(1, parts))
     assert old is not None and old.doubtful == {"p", "q", "r"}
     assert change_by_clean(CleanMetadata(2, {"p": CleanedPartition(is_partition_deleted=True)})) is None
+    assert change_by_clean(CleanMetadata(2, {}, extra_metadata={UNDOES: "1"})) is None, "what came back it does not say"
 
 
 def test_what_writers_wrote() -> None:

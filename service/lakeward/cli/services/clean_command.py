@@ -90,6 +90,15 @@ class CleanArguments:
             "Repeatable.",
         ),
     ] = None
+    retire_merged_logs: Annotated[
+        bool | None,
+        typer.Option(
+            "--retire-merged-logs/--keep-merged-logs",
+            help="Delete logs that a log compaction has merged while readers still read their slice, in the layout "
+            "default too. One of them stays as the anchor by which Hudi's readers find the output. In the layout "
+            "lsm_tree they always go. Default: they stay.",
+        ),
+    ] = None
 
     def over(self, configured: CleanSettings) -> CleanOptions:
         """What is asked for here, and else what the configuration says. Raises `UsageError`."""
@@ -100,10 +109,12 @@ class CleanArguments:
         if self.consumer:
             pairs = parse_pairs(self.consumer, like="--consumer daily=table:s3://lake/orders_daily")
             options = replace(options, consumers={name: parse_place(place) for name, place in pairs.items()})
+        asked = self.retire_merged_logs
         return replace(
             options,
             reader_window=parse_option(parse_duration, "--reader-window", self.reader_window, options.reader_window),
             is_incremental=options.is_incremental and is_incremental(settings),
+            retires_by_anchors=options.retires_by_anchors if asked is None else asked,
         )
 
 

@@ -21,9 +21,10 @@ between did, the first one makes right what a process that dies before the last 
     keys: C1 and C2 lack a file each, and each of them brings the index to the keys of B2.
 
 Keys are looked up in the slice as of the commit, where its files are all there: no clean was planned since, or it is
-the newest one. Otherwise they are looked up in the newest slice. A key that moves on later is moved by the commit that
-does it, so that in the end each key is where the last commit put it; but what the index says *as of* such a commit is
-not exact, and after a restore all that was undone is read again, indexed or not.
+the newest one and none of its logs that a log compaction merged after the commit is gone. Otherwise they are looked up
+in the newest slice. A key that moves on later is moved by the commit that does it, so that in the end each key is where
+the last commit put it; but what the index says *as of* such a commit is not exact, and after a restore all that was
+undone is read again, indexed or not.
 
 Touches: nothing.
 Keeps:   1. a slice as of a commit is made of files that no clean can have begun to take away;
@@ -101,6 +102,8 @@ class TableFiles:
     """All slices of live file groups, newest first."""
     completed: Mapping[str, str]
     """When instants of the active timeline completed."""
+    merged_since: Mapping[GroupId, tuple[str, ...]]
+    """When the log compactions completed of each group of which a log that was merged is gone."""
     newest_clean: str | None
     is_merge_on_read: bool
     by_event_time: bool
@@ -118,6 +121,7 @@ class TableFiles:
             {(group.partition_path, group.file_id): group.why for group in snapshot.frozen},
             slices,
             {each.time: each.completion_time or each.time for each in snapshot.timeline.completed_writes},
+            {group: times for group, of in slices.items() if (times := tuple(_merged_and_gone(snapshot, group, of)))},
             max(cleans, key=comparable_time, default=None),
             snapshot.config.is_merge_on_read,
             bool(snapshot.config.ordering_fields) and snapshot.config.merge_mode == "EVENT_TIME_ORDERING",
@@ -144,6 +148,11 @@ class TableFiles:
                 break
         oldest = kept[-1]
         has_base = oldest.base_file is not None and is_there(oldest.base_file.instant)
+        if self.is_merge_on_read and commit.instant not in self.completed:
+            return None  # archived, and so may be a log compaction whose sources are gone
+        # s1 and s2 are merged into O1 and retire: as of s2 the slice had s1, as of O1 it reads the same without.
+        if any(is_before(commit.completed, merged) for merged in self.merged_since.get(group, ())):
+            return None
         # A slice before the newest one may be gone, and where none is left the newest base may have come later.
         is_newest = oldest.base_file == self.newest[group].base_file and (has_base or oldest.base_file is None)
         if not is_newest and not self.is_untouched(commit):
@@ -157,6 +166,13 @@ class TableFiles:
         if commit.instant not in self.completed:
             return False
         return self.newest_clean is None or is_before(self.newest_clean, commit.instant)
+
+
+def _merged_and_gone(snapshot: TableSnapshot, group: GroupId, slices: Sequence[FileSlice]) -> Iterator[str]:
+    there = {name for slice_ in slices for name in slice_.log_names}
+    for compaction in snapshot.log_compactions.get(group, ()):
+        if not compaction.log_files <= there:
+            yield snapshot.timeline.visible_at(compaction.instant)
 
 
 @dataclass(slots=True)

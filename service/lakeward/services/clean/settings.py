@@ -14,6 +14,7 @@ from lakeward.base.errors import LakewardError
 from lakeward.protocol.section import (
     Count,
     DurationOrNone,
+    Flag,
     SectionProblem,
     SettingsSection,
     SizeOrOff,
@@ -58,6 +59,10 @@ class CleanSettings(SettingsSection):
     `lakeward quarantine restore` brings it back. 0, as with Hudi: it is deleted at once. We recommend 1d."""
     quarantine_max: SizeOrOff = None
     """What the quarantine of a table may hold. What is more than that is deleted before its time, the oldest first."""
+    retire_merged_logs: Flag = False
+    """In the layout `default`, too, cleans take away the logs that a log compaction has merged while readers still read
+    their slice. One of them stays as the anchor of the output until the next FULL; Hudi's readers would lose the rows
+    of the output if that log was lost. In the layout `lsm_tree` they go in any case."""
     added_up: ClassVar[Mapping[str, Callable[..., dict[str, str]]]] = {"hudi": merge_clean_settings}
 
     @property
@@ -74,7 +79,13 @@ class CleanSettings(SettingsSection):
     def options(self) -> CleanOptions:
         """The options of a clean. Raises `UsageError`."""
         policy = self.chosen if self.is_given else None
-        return CleanOptions(policy, self.reader_window, self.places, is_incremental(self.hudi))
+        return CleanOptions(
+            policy,
+            self.reader_window,
+            self.places,
+            is_incremental(self.hudi),
+            retires_by_anchors=self.retire_merged_logs,
+        )
 
     @property
     def chosen(self) -> CleanPolicy:

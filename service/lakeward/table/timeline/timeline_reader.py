@@ -68,7 +68,8 @@ class LogCompaction:
     ranks_last: bool = False
     """Readers merge it at the place of its own instant, and its sources as long as there are any: `lsm_tree`."""
     is_own: bool = True
-    """Lakeward planned it as part of a hybrid plan, so that its output does not name what it merged."""
+    """False in the layout `lsm_tree` where Lakeward did not plan it as part of a hybrid plan: then its output names
+    what it merged, and it is not certain that it reads the same without that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,23 +298,14 @@ class TimelineReader:
 
     def log_compactions(self, with_logs: Collection[str]) -> dict[GroupId, tuple[LogCompaction, ...]]:
         """Log compactions by the plans that they leave on the timeline, LOG operations of hybrid plans among them;
-        nothing else says which logs an output stands for. In the layout `lsm_tree` those of our hybrid plans alone, of
-        which it is certain that their outputs are right without their sources: Hudi carries them out as FULL.
+        nothing else says which logs an output stands for. In the layout `lsm_tree` it is certain of our hybrid plans
+        alone that their outputs are right without their sources (`LogCompaction.is_own`): Hudi carries them out as
+        FULL.
 
         Args:
             with_logs: instants of the logs that there are; of others those plans are opened whose outputs a later one
                 took, which may be gone.
         """
-        return self._log_compactions(with_logs)
-
-    def stand_ins(self) -> dict[GroupId, tuple[LogCompaction, ...]]:
-        """Completed log compactions whose outputs readers take beside what they merged, and alone where that is gone
-        (`table/retired_logs.py`): those of the layout `lsm_tree`, other programs' among them."""
-        return self._log_compactions(None, of_others=True) if self._is_lsm_tree else {}
-
-    def _log_compactions(
-        self, with_logs: Collection[str] | None, *, of_others: bool = False
-    ) -> dict[GroupId, tuple[LogCompaction, ...]]:
         plans: list[tuple[Instant, CompactionPlan]] = []
         taken: set[str] = set()
         for instant in reversed(self._timeline.instants):
@@ -321,7 +313,7 @@ class TimelineReader:
                 continue
             if self._timeline.completion_time(instant.time) is None:
                 continue
-            if with_logs is not None and instant.time not in with_logs and instant.time not in taken:
+            if instant.time not in with_logs and instant.time not in taken:
                 continue
             # One that cannot be read is no trouble: it is carried out, and what it says would only spare us some work.
             if (plan := self._plan(instant, is_needed=False)) is None:
@@ -336,8 +328,6 @@ class TimelineReader:
                 if _is_full(instant.action, operation):
                     continue
                 is_own = operation.run is not None or not self._is_lsm_tree
-                if not is_own and not of_others:
-                    continue
                 group_id = (operation.partition_path, operation.file_id)
                 names = operation.log_files if operation.run is None else operation.run
                 merged = LogCompaction(instant.time, frozenset(names), ranks_last=self._is_lsm_tree, is_own=is_own)

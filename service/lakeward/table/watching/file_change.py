@@ -1,7 +1,8 @@
 """What one completed instant did to the files of its table, as far as its own metadata says so for certain.
 
     commit, deltacommit     files were added: those of the write stats
-    clean                   files were deleted: those that it names
+    clean                   files were deleted: those that it names; one that undoes another does not say what it
+                            brought back, so the whole table is read again
     replacecommit           the partitions it names are listed; what it replaces may be many groups
     savepoint, indexing, schemacommit    no data file is touched
     everything else         unknown: the whole table is read again
@@ -26,6 +27,7 @@ from lakeward.format.timeline.clean_metadata import VERSION as CLEAN_VERSION
 from lakeward.format.timeline.clean_metadata import CleanMetadata
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from lakeward.table.file_group import BaseFile, LogFile
+from lakeward.table.timeline.cleans import UNDOES
 
 ADDS_FILES = frozenset({"commit", "deltacommit"})
 TOUCHES_NO_FILE = frozenset({"savepoint", "indexing", "schemacommit"})
@@ -83,7 +85,13 @@ def change_by_replacement(metadata: CommitMetadata) -> FileChange:
 
 
 def change_by_clean(metadata: CleanMetadata, *, native: bool = False) -> FileChange | None:
-    """The change by a clean; None where a partition may be gone. `native` as in `change_by_commit`."""
+    """The change by a clean; None where a partition may be gone, or files came back.
+
+    Args:
+        native: as in `change_by_commit`.
+    """
+    if UNDOES in metadata.extra_metadata:
+        return None
     removed: dict[str, tuple[BaseFileName | AnyLogName, ...]] = {}
     doubtful: set[str] = set()
     for partition_path, cleaned in metadata.partitions.items():

@@ -66,7 +66,7 @@ from lakeward.table.file_system_view import PartitionFiles, archived_instants, s
 from lakeward.table.found_link import FoundLink
 from lakeward.table.listing_source import ListingSource, find_table_partitions
 from lakeward.table.partition import UnlistedFolder, list_partitions
-from lakeward.table.quarantine import find_retired
+from lakeward.table.quarantine import find_retired, may_have_retired
 from lakeward.table.retired_logs import without_retired
 from lakeward.table.snapshot import (
     SCHEMA_FOLDER,
@@ -238,7 +238,6 @@ class IncrementalView:
             archived=self._archived(known, files),
             schema_history=known.properties.schema_history,
             log_compactions_of=reader.log_compactions,
-            stand_ins=reader.stand_ins(),
             rows_of=lambda bases: self._rows(known, reader, knowledge, bases),
             facts_of=lambda bases: self._facts(known, knowledge, bases),
             broken=known.broken_beside(reader.broken),
@@ -348,7 +347,7 @@ class IncrementalView:
         return known.inventory.replace_partition(found)
 
     def _find_retired(self, known: _Known) -> None:
-        if known.loaded.config.is_lsm_tree and self._listing is ListingSource.STORAGE:
+        if may_have_retired(known.loaded.config, known.timeline) and self._listing is ListingSource.STORAGE:
             known.retired = find_retired(self._storage, self._base_path, known.timeline)
 
     def _look_for_damage(self, known: _Known, paths: Iterable[str]) -> None:

@@ -21,11 +21,18 @@ from lakeward.services.clean.plan.reader_protection import Watermark
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGroup, LogFile
 from lakeward.table.quarantine import Manifest, QuarantinedRun, QuarantineKind
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import CDC_ENABLED, LSM_TREE, PARTIAL_UPDATE_MODE, STORAGE_LAYOUT
 from lakeward.table.timeline.timeline_reader import LogCompaction
 from tests.synthetic_table import TOKEN, completed, minute, pending, snapshot_of
 
 LOG, CHANGE_LOG = "+", "~"
 PENDING_MAPS = {"compaction": "pending_compactions", "logcompaction": "pending_log_compactions"}
+PROPERTIES_OF = {
+    "": {},
+    "changes": {CDC_ENABLED: "true"},
+    "version 8": {"hoodie.table.version": "8"},
+    "partial": {PARTIAL_UPDATE_MODE: "KEEP_VALUES"},
+}
 
 
 @dataclass
@@ -42,12 +49,15 @@ class CleanTable:
     groups: dict[tuple[str, str], FileGroup] = field(default_factory=dict)
     replaced: dict[tuple[str, str], str] = field(default_factory=dict)
     frozen: list[FrozenGroup] = field(default_factory=list)
+    properties: dict[str, str] = field(default_factory=lambda: {STORAGE_LAYOUT: LSM_TREE})
+    retires_by_anchors: bool = False
     fields: dict[str, Any] = field(default_factory=lambda: defaultdict(dict))
 
     def snapshot(self) -> TableSnapshot:
         return snapshot_of(
             [group for group_id, group in self.groups.items() if group_id not in self.replaced],
             self.instants,
+            properties=self.properties,
             replaced=self.replaced,
             replaced_groups=tuple(group for group_id, group in self.groups.items() if group_id in self.replaced),
             frozen=tuple(self.frozen),
@@ -63,6 +73,7 @@ class CleanTable:
             reader_window=self.window,
             watermarks=self.watermarks,
             left_in_place=self.left_in_place,
+            retires_by_anchors=self.retires_by_anchors,
         )
 
 
@@ -90,6 +101,9 @@ def _read_line(table: CleanTable, line: str) -> None:
             manifest = Manifest(QuarantineKind.CLEAN, 0.0, until, in_place=True, files=())
             run = QuarantinedRun(minute(int(clean)), QuarantineKind.CLEAN, (manifest,))
             table.left_in_place.update(dict.fromkeys(map(path_of, files), run))
+        case ["layout", "default", *words]:
+            table.properties = PROPERTIES_OF[" ".join(word for word in words if word != "asked")]
+            table.retires_by_anchors = "asked" in words
         case ["only", *partitions]:
             table.partitions = tuple(partitions)
         case ["done", action, *times]:
@@ -107,8 +121,11 @@ def _read_line(table: CleanTable, line: str) -> None:
             is_own = logs[-1] != "elsewhere"
             group_id = _group_id(group)
             names = frozenset(_name(group_id, log) for log in (logs if is_own else logs[:-1]))
-            done = table.fields["stand_ins"].get(group_id, ())
-            table.fields["stand_ins"][group_id] = (*done, LogCompaction(minute(int(time)), names, is_own=is_own))
+            done = table.fields["log_compactions"].get(group_id, ())
+            merged = LogCompaction(
+                minute(int(time)), names, ranks_last=STORAGE_LAYOUT in table.properties, is_own=is_own
+            )
+            table.fields["log_compactions"][group_id] = (*done, merged)
         case ["savepoint", time, *files]:
             table.instants += [_instant(minute(int(time)), "savepoint")]
             table.fields["savepointed"][minute(int(time))] = frozenset(

@@ -83,6 +83,7 @@ def test_what_is_overdue_is_dead() -> None:
                 reader_window=table.window,
                 watermarks=table.watermarks,
                 left_in_place=table.left_in_place,
+                retires_by_anchors=table.retires_by_anchors,
             )
             found = {each.file_names for each in overdue}
             assert found == dead if after == 1 else found <= before, case.rule

@@ -1,5 +1,5 @@
-"""A table of the layout `lsm_tree` with a log compaction behind it, written by our writer, with a metadata table or
-without, and what its readers must give whatever happens to the logs that were merged."""
+"""A table of the layout `lsm_tree`, or of `default`, with a log compaction behind it, written by our writer, with a
+metadata table or without, and what its readers must give whatever happens to the logs that were merged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lakeward.base.clock import Clock
-from lakeward.format.file_name import parse_native_log
+from lakeward.format.file_name import parse_any_log
 from lakeward.format.timeline.compaction_plan import METRICS, CompactionOperation, CompactionPlan, write_compaction_plan
 from lakeward.index.index_type import IndexType
 from lakeward.protocol.serviced_table import ServicedTable
@@ -97,13 +97,15 @@ class RetiringTable:
         operation = CompactionOperation("p", slice_.file_id, slice_.base_instant, base_file, names, metrics)
         plan = CompactionPlan((operation,), strategy=LOG_STRATEGY, preserve_metadata=True)
         if not foreign:
-            run = replace(operation, operation_type="LOG", run=names)
+            is_lsm_tree = scan(self.base).config.is_lsm_tree
+            run = replace(operation, operation_type="LOG", run=names if is_lsm_tree else None)
             plan = CompactionPlan((run,), version=3, strategy=HYBRID_STRATEGY, extra_metadata={PLANNED_BY: "lakeward"})
         table = self.serviced()
         (instant,) = table.minter(scan(self.base)).mint()
+        native = scan(self.base).config.version.has_native_logs
         action = "logcompaction" if foreign else "compaction"
         timeline = self.base / ".hoodie" / "timeline"
-        (timeline / f"{instant}.{action}.requested").write_bytes(write_compaction_plan(plan, native=True))
+        (timeline / f"{instant}.{action}.requested").write_bytes(write_compaction_plan(plan, native=native))
         return instant
 
     def serviced(self) -> ServicedTable:
@@ -125,20 +127,31 @@ class RetiringTable:
     @property
     def logs(self) -> list[str]:
         """Names of the row logs that there are."""
-        return sorted(path.name for path in (self.base / "p").iterdir() if parse_native_log(path.name) is not None)
+        return sorted(
+            path.name for path in (self.base / "p").iterdir() if parse_any_log(path.name, native=True) is not None
+        )
 
     def check(self) -> None:
-        """Readers give the rows that there are, by listing and by the metadata table, and so does the second reader."""
+        """Readers give the rows that there are, by listing and by the metadata table, and so does the second reader
+        where logs are native."""
         assert values(read_rows(self.base)) == self.rows
-        assert judged_values(self.base) == self.rows
+        if scan(self.base).config.version.has_native_logs:
+            assert judged_values(self.base) == self.rows
         if self.has_metadata_table:
             check_agrees(self.base)
 
 
-def retiring_table(base: Path, *, has_metadata_table: bool = True, by_event_time: bool = True) -> RetiringTable:
-    """A base file, four logs of it, and a log compaction of these."""
+def retiring_table(
+    base: Path,
+    *,
+    has_metadata_table: bool = True,
+    by_event_time: bool = True,
+    version: int = 10,
+    is_lsm_tree: bool = True,
+) -> RetiringTable:
+    """A base file and logs of it."""
     more = {} if by_event_time else {"ordering_fields": ()}
-    new_table(base, version=10, is_lsm_tree=True, has_metadata_table=has_metadata_table, **more)
+    new_table(base, version=version, is_lsm_tree=is_lsm_tree, has_metadata_table=has_metadata_table, **more)
     table = RetiringTable(base, has_metadata_table)
     for number in range(4):
         table.upsert(number)

@@ -31,6 +31,7 @@ from lakeward.services.savepoint.run import create_savepoint, delete_savepoint
 from lakeward.services.together.explaining.file_explanation import FileExplainer, FileFacts
 from lakeward.storage.local import LocalStorage
 from lakeward.table.quarantine import QuarantineKind, load_quarantine
+from lakeward.table.watching.incremental_view import IncrementalView
 from tests.clocks import SkippingClock
 from tests.our_reader import scan, slice_rows
 from tests.processes import ScriptedProcesses
@@ -68,7 +69,7 @@ def retired(table: RetiringTable, **how: float) -> FinishedClean:
 
 
 def merged_logs(table: RetiringTable) -> set[str]:
-    ((compaction,),) = scan(table.base).stand_ins.values()
+    ((compaction,),) = scan(table.base).log_compactions.values()
     return set(compaction.log_files)
 
 
@@ -134,12 +135,18 @@ def as_of(table: RetiringTable, instant: str) -> dict[str, str]:
 def test_a_retirement_is_undone_as_a_clean_is(table: RetiringTable):
     """Every log is listed again, with what was known of its columns; what was read before can be read again."""
     logs = set(table.logs)
+    view = IncrementalView(LocalStorage(), str(table.base), timezone="UTC", clock=table.clock)
+    view.refresh()
     cleaned = retired(table, keep=HOUR)
+    view.refresh()
+    assert view.snapshot() == scan(table.base)
     (run,) = load_quarantine(LocalStorage(), str(table.base)).runs
     assert run.kind is QuarantineKind.RETIRED and run.stats
     done = undo_clean(table.serviced(), cleaned.instant)
     assert len(done.plan.files) == 3
     assert set(table.slice.log_names) == set(table.logs) == logs
+    view.refresh()
+    assert view.snapshot() == scan(table.base), "the daemon sees what came back"
     assert load_quarantine(LocalStorage(), str(table.base)).runs == ()
     table.check()
     for instant, rows in table.past.items():
@@ -192,7 +199,7 @@ def test_a_log_whose_output_is_lost_before_the_clean_is_completed_stays(
 ):
     """Nothing else has its rows then. Keeps 1 of services/clean/run/retirement_run, Keeps 4 of
     services/clean/plan/validity."""
-    ((compaction,),) = scan(table.base).stand_ins.values()
+    ((compaction,),) = scan(table.base).log_compactions.values()
     before = retirement_run.RetirementRun.prepare
 
     def prepare(run: retirement_run.RetirementRun) -> None:
@@ -295,7 +302,7 @@ def test_nothing_retires_in_the_layout_default(table: RetiringTable):
     """Hudi's reader would ignore the output where it meets nothing of what that merged."""
     properties = table.base / ".hoodie" / "hoodie.properties"
     properties.write_text(properties.read_text().replace("lsm_tree", "default").replace("LSM_TREE", "DEFAULT"))
-    assert scan(table.base).stand_ins == {} and scan(table.base).log_compactions
+    assert scan(table.base).log_compactions
     assert all(not clean.retires for clean in table.clean()[0].cleans)
 
 

@@ -49,6 +49,7 @@ def find_overdue(
     reader_window: float = 0.0,
     watermarks: Sequence[Watermark] = (),
     left_in_place: Mapping[str, QuarantinedRun] | None = None,
+    retires_by_anchors: bool = False,
 ) -> tuple[SliceDecision | SourceDecision, ...]:
     """The slices that could have gone for `after` commits, this one included, and the logs that could have retired; the
     rest as for `plan_clean`."""
@@ -70,6 +71,7 @@ def find_overdue(
         reader_window=reader_window,
         watermarks=watermarks,
         left_in_place=left_in_place or {},
+        retires_by_anchors=retires_by_anchors,
     )
     if policy.kind is CleanPolicyKind.VERSIONS and after > 1:
         return _pushed_out_before(snapshot, outcome, after)

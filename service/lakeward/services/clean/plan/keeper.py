@@ -58,6 +58,20 @@ class KeepReason(StrEnum):
     """A log that a log compaction merged which another program planned: its output may be ignored without it."""
     QUARANTINED = "quarantined"
     """An earlier clean took it away: it stands in its place, as in object stores, until it is deleted for good."""
+    NOT_ASKED_FOR = "not-asked-for"
+    """Merged logs retire in the layout `default` only where `clean.retire_merged_logs` says so."""
+    ANCHOR = "anchor"
+    """Hudi's readers find the output of a log compaction by this log, and would ignore it without."""
+    NAMES_LOGS = "names-logs"
+    """An output that was merged names logs that are still there: without it they would be read again."""
+    CAPTURES_CHANGES = "captures-changes"
+    """The table captures changes, and Hudi's queries of changes open every log that a commit names."""
+    NO_BASE = "no-base"
+    """Its slice has no base file: what released readers do without its oldest log was not tried."""
+    READS_OTHERWISE = "reads-otherwise"
+    """Without it readers would not read the same blocks of the logs that stay."""
+    NOT_TRIED = "not-tried"
+    """Released readers of this table version, or of partial updates, were not tried without merged logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +123,31 @@ class Keeper:
                 return f"Another engine planned log compaction {self.instant}, so it stays with its slice."
             case KeepReason.QUARANTINED:
                 return f"Clean {self.instant} took it away, and it stands until it is deleted{end}."
+            case KeepReason.NOT_ASKED_FOR:
+                return (
+                    "In the layout default merged logs stay with their slice, unless clean.retire_merged_logs is set."
+                )
+            case KeepReason.ANCHOR:
+                return (
+                    f"It is the anchor of log compaction {self.instant}: readers would ignore that output without it. "
+                    "It goes with its slice, or after the next log compaction."
+                )
+            case KeepReason.NAMES_LOGS:
+                return (
+                    f"Log compaction {self.instant} merged it, and logs that it names are still there; "
+                    "it can go after them."
+                )
+            case KeepReason.CAPTURES_CHANGES:
+                return "The table captures changes: Hudi's queries of changes open every log that a commit names."
+            case KeepReason.NO_BASE:
+                return "Its slice has no base file, so its merged logs stay until it is superseded."
+            case KeepReason.READS_OTHERWISE:
+                return "Without it readers would not read the same blocks of the logs that stay."
+            case KeepReason.NOT_TRIED:
+                return (
+                    "Released readers of this table version, or of partial updates, were not tried without merged "
+                    "logs, so these stay until their slice is superseded."
+                )
 
 
 KEPT_SLICES = {
@@ -122,6 +161,13 @@ KEPT_SLICES = {
     KeepReason.NO_EARLIEST: "merged logs, which stay with their slices by file versions",
     KeepReason.OTHER_ENGINE: "merged by log compaction {name} of another engine",
     KeepReason.QUARANTINED: "taken away by clean {name} already, they stand until they are deleted",
+    KeepReason.NOT_ASKED_FOR: "merged logs, which stay with their slices unless clean.retire_merged_logs is set",
+    KeepReason.ANCHOR: "readers find the output of log compaction {name} by them",
+    KeepReason.NAMES_LOGS: "merged by log compaction {name}; logs that they name are still there",
+    KeepReason.CAPTURES_CHANGES: "merged logs of a table that captures changes",
+    KeepReason.NO_BASE: "merged logs of slices without a base file",
+    KeepReason.READS_OTHERWISE: "merged logs without which readers would not read the same blocks",
+    KeepReason.NOT_TRIED: "merged logs of a table version whose readers were not tried without them",
 }
 """What is said of several slices with the same reason; `name` is the consumer or the instant that keeps them."""
 

@@ -8,7 +8,8 @@ of writes under way, is not looked at.
                       newest before E, which is what reads as of E need
     versions          of each file group the newest N; a pending compaction or log compaction counts as one, and what
                       it holds back besides
-    merged logs       by commits and hours those that were merged by a log compaction which completed before E
+    merged logs       by commits and hours those that were merged by a log compaction which completed before E; in the
+                      layout `default` only if the operator asked for it, and then all but the anchors
     replaced groups   readers of the table as it is now read nothing of them: all of a group that was replaced before
                       E; by versions all of every replaced group
 
@@ -47,8 +48,11 @@ Keeps:   1. the newest slice of a group that readers see is never dead;
          6. a slice of which every file was taken away by an earlier clean is not dead again, unless it was replaced;
          7. the earliest instant is a completed commit of the active timeline, or there is none and nothing dies by it;
          8. without a zone no commit is taken for older than it is;
-         9. a log retires only where an output of Lakeward's stands for it, and everything can be read as of after that
-            log compaction completed; never one of a slice that a pending plan reads or a savepoint pins.
+         9. a log retires only where an output stands for it, in the layout `lsm_tree` one of Lakeward's, and everything
+            can be read as of after that log compaction completed; never one of a slice that a pending plan reads or a
+            savepoint pins;
+        10. in the layout `default` no anchor retires, no log of a table that captures changes or of a slice without a
+            base file, and no output before the logs that it names are gone.
 Source:  CleanPlanner (Hudi 1.2); CleanerUtils.getEarliestCommitToRetain (Hudi 1.2)
 """
 
@@ -98,6 +102,7 @@ def plan_clean(
     watermarks: Sequence[Watermark] = (),
     excluded: Collection[GroupId] = (),
     left_in_place: Mapping[str, QuarantinedRun] = _NONE_IN_PLACE,
+    retires_by_anchors: bool = False,
 ) -> CleanOutcome:
     """What is dead on the table, and what stays for which reason.
 
@@ -109,6 +114,7 @@ def plan_clean(
         watermarks: how far the incremental consumers have read.
         excluded: do not look at these file groups.
         left_in_place: what earlier cleans took away and is still in its place, by path.
+        retires_by_anchors: the operator asked that merged logs retire in the layout `default`, too.
     """
     commits = snapshot.timeline.completed_writes
     earliest = find_earliest_retained(snapshot.timeline, policy, now=now, zone=snapshot.zone.zone)
@@ -123,7 +129,7 @@ def plan_clean(
     ]
     asked.sort(key=lambda each: (each[0].partition_path, each[0].file_id))
     decisions = [each for group, decide in asked for each in decide(group)]
-    merged = _Sources(snapshot, cleaner, named)
+    merged = _Sources(snapshot, cleaner, named, left_in_place, asked=retires_by_anchors)
     sources = [each for group in _within(snapshot.file_groups, partitions, excluded) for each in merged.decide(group)]
     left = _replaced_left(snapshot, decisions, but_for=_SAVEPOINT)
     oldest_pending = oldest_pending_write(snapshot.timeline)
@@ -224,15 +230,28 @@ def _leaves_nothing(
 
 
 def _waits_for_more(source: SourceDecision, earliest: Instant) -> bool:
-    """Whether the next clean finds the log by what was written since the earliest instant, or by the savepoints; one of
-    another engine goes with its slice."""
-    return not is_before(source.merged_by, earliest.time) or all(
-        keeper.reason in (KeepReason.SAVEPOINT, KeepReason.OTHER_ENGINE) for keeper in source.keepers
+    """Whether the next clean finds the log by what was written since the earliest instant, or by the savepoints; others
+    go with their slices, or by a log compaction to come."""
+    reasons = {keeper.reason for keeper in source.keepers}
+    return (
+        not is_before(source.merged_by, earliest.time)
+        or not reasons.isdisjoint(_UNTIL_WRITTEN_TO)
+        or reasons == {KeepReason.SAVEPOINT}
     )
 
 
 _BESIDE_THE_POLICY = frozenset({KeepReason.SAVEPOINT, KeepReason.PENDING_PLAN})
 _SAVEPOINT = frozenset({KeepReason.SAVEPOINT})
+_UNTIL_WRITTEN_TO = frozenset(
+    {
+        KeepReason.OTHER_ENGINE,
+        KeepReason.ANCHOR,
+        KeepReason.NO_BASE,
+        KeepReason.CAPTURES_CHANGES,
+        KeepReason.NOT_TRIED,
+        KeepReason.NOT_ASKED_FOR,
+    }
+)
 _READERS = frozenset({KeepReason.READER_WINDOW, KeepReason.CONSUMER})
 
 
@@ -450,38 +469,76 @@ class _Cleaner:
 class _Sources:
     """The questions that are asked of each log for which an output stands."""
 
-    def __init__(self, snapshot: TableSnapshot, cleaner: _Cleaner, earliest: Instant | None) -> None:
+    def __init__(
+        self,
+        snapshot: TableSnapshot,
+        cleaner: _Cleaner,
+        earliest: Instant | None,
+        left_in_place: Mapping[str, QuarantinedRun],
+        *,
+        asked: bool,
+    ) -> None:
         """
         Args:
             earliest: as of it, and after it, everything can be read after the clean.
+            asked: in the layout `default` the operator asked for it.
         """
         self._snapshot = snapshot
         self._cleaner = cleaner
         self._earliest = earliest
+        self._in_place = _in_place_by_group(left_in_place)
+        config = snapshot.config
+        self._against: tuple[Keeper, ...] = ()
+        if not config.is_lsm_tree:
+            found = (
+                (KeepReason.NOT_ASKED_FOR, not asked),
+                (KeepReason.CAPTURES_CHANGES, config.cdc_enabled),
+                (KeepReason.NOT_TRIED, not config.has_log_compaction),
+            )
+            self._against = tuple(Keeper(reason) for reason, holds in found if holds)
 
     def decide(self, group: FileGroup) -> Iterator[SourceDecision]:
         """One decision for each such log of the slices that readers read."""
-        stand_ins = self._snapshot.stand_ins.get((group.partition_path, group.file_id))
-        if stand_ins is None:
+        log_compactions = self._snapshot.log_compactions.get((group.partition_path, group.file_id))
+        if log_compactions is None:
             return
         for slice_ in group.read_slices:
-            own = find_stood_for(slice_.log_names, stand_ins)
+            found = find_stood_for((*slice_.log_names, *self._in_place.get(slice_.group_id, ())), log_compactions)
+            stays = {name: Keeper(KeepReason.ANCHOR, by) for name, by in found.anchors.items()}
+            stays |= {name: Keeper(KeepReason.NAMES_LOGS, by) for name, by in found.waiting.items()}
             written_by = {log.instant for log in slice_.log_files}
-            others = (each for each in reversed(stand_ins) if not each.is_own and each.instant in written_by)
+            others = (each for each in reversed(log_compactions) if not each.is_own and each.instant in written_by)
             of_others = {name: each.instant for each in others for name in each.log_files}
             for log in slice_.log_files:
-                if (by := own.get(log.name.text)) is not None:
+                if (by := found.by.get(log.name.text)) is not None:
                     yield SourceDecision(slice_, log, by, tuple(self._keepers(group, slice_, log, by)))
+                elif (keeper := stays.get(log.name.text)) is not None and keeper.instant is not None:
+                    yield SourceDecision(slice_, log, keeper.instant, (keeper, *self._against_slice(slice_)))
                 elif (by := of_others.get(log.name.text)) is not None:
                     yield SourceDecision(slice_, log, by, (Keeper(KeepReason.OTHER_ENGINE, by),))
 
     def _keepers(self, group: FileGroup, slice_: FileSlice, log: LogFile, by: str) -> Iterator[Keeper]:
-        found = [*self._cleaner.keeps_merged(group, slice_, log, by)]
+        found = [*self._against_slice(slice_), *self._cleaner.keeps_merged(group, slice_, log, by)]
         completed = self._snapshot.timeline.visible_at(by)
         if not found and (self._earliest is None or not is_before(completed, self._earliest.time)):
             # What readers need moved the earliest instant back to a commit that was requested earlier still.
             found.append(Keeper(KeepReason.RETAINED))
         return iter(found)
+
+    def _against_slice(self, slice_: FileSlice) -> Iterator[Keeper]:
+        yield from self._against
+        if slice_.base_file is None and not self._snapshot.config.is_lsm_tree:
+            yield Keeper(KeepReason.NO_BASE)
+
+
+def _in_place_by_group(left_in_place: Iterable[str]) -> Mapping[GroupId, list[str]]:
+    """Names of files that were taken away and are not deleted yet."""
+    found: dict[GroupId, list[str]] = {}
+    for path in left_in_place:
+        partition, _, name = path.rpartition("/")
+        if (parsed := parse_any_data_file(name, native=True)) is not None:
+            found.setdefault((partition, parsed.file_id), []).append(name)
+    return found
 
 
 def _planned(snapshot: TableSnapshot) -> Mapping[GroupId, list[_Hold]]:

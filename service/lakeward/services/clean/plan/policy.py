@@ -68,3 +68,5 @@ class CleanOptions:
     """Names of the incremental consumers, each with the place of its watermark."""
     is_incremental: bool = True
     """Only what was written to since an earlier clean is looked at, where that one left nothing."""
+    retires_by_anchors: bool = False
+    """Merged logs retire in the layout `default`, too, where one log of each output stays as its anchor."""

@@ -39,7 +39,18 @@ from lakeward.table.snapshot import TableSnapshot
 _LEAST = CleanPolicy(CleanPolicyKind.VERSIONS, 1)
 _HOLDS_CHANGES = frozenset({KeepReason.SAVEPOINT, KeepReason.PENDING_PLAN})
 
-_HOLDS_SOURCES = frozenset({KeepReason.SAVEPOINT, KeepReason.PENDING_PLAN, KeepReason.OTHER_ENGINE})
+_HOLDS_SOURCES = frozenset(
+    {
+        KeepReason.SAVEPOINT,
+        KeepReason.PENDING_PLAN,
+        KeepReason.OTHER_ENGINE,
+        KeepReason.ANCHOR,
+        KeepReason.NAMES_LOGS,
+        KeepReason.CAPTURES_CHANGES,
+        KeepReason.NO_BASE,
+        KeepReason.NOT_TRIED,
+    }
+)
 
 DROPS_CHANGES = "lakeward.drops-changes"
 """A key of the extra metadata of a clean plan: the logs of changes that it names go though their slices stay, for the
@@ -96,7 +107,8 @@ def find_unretirable(snapshot: TableSnapshot, retired: Mapping[str, Sequence[str
     paths = [join(partition, name) for partition, names in retired.items() for name in names]
     if (why := _is_going_back(snapshot)) is not None:
         return dict.fromkeys(paths, why)
-    sources = {source.log.path: source for source in plan_clean(snapshot, _LEAST, now=0.0).sources}
+    outcome = plan_clean(snapshot, _LEAST, now=0.0, retires_by_anchors=True)
+    sources = {source.log.path: source for source in outcome.sources}
     there = {path for files in snapshot.files for path, _ in files.sizes}
     found = {}
     for path in paths:
@@ -107,7 +119,7 @@ def find_unretirable(snapshot: TableSnapshot, retired: Mapping[str, Sequence[str
         if source is None:
             found[path] = "no output of a log compaction stands for it"
         elif holds:
-            found[path] = ", ".join(f"{each.reason} {each.instant}" for each in holds)
+            found[path] = ", ".join(f"{each.reason} {each.instant or ''}".rstrip() for each in holds)
     return found
 
 

@@ -2,31 +2,36 @@
 put to the rules.
 
 Touches: storage, reading only: the consumers' watermarks; cleans of the timeline, and writes since one of them; the
-         quarantine's manifests; a file of each consumer, or the timeline and the newest commits of the table that it
-         writes.
+         quarantine's manifests; heads of logs from which others may go; a file of each consumer, or the timeline and
+         the newest commits of the table that it writes.
 Keeps:   1. one choice has one moment and one watermark of each consumer, however often it is asked;
          2. where the settings do not say how much is kept, no less is kept than the table's writers do;
          3. what an earlier clean took away, and stands in its place until it is deleted, is not chosen again;
-         4. what cannot be read, and what is no time, is a watermark that is not known, with the reason; never an error;
-         5. no more than some bytes of a file are read.
+         4. a log retires in the layout `default` only where the heads of its slice's logs say that readers read the
+            same blocks without it;
+         5. what cannot be read, and what is no time, is a watermark that is not known, with the reason; never an error;
+         6. no more than some bytes of a file are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from lakeward.base.clock import Clock
-from lakeward.base.errors import BrokenFile, LakewardError, NotFound, Refused
+from lakeward.base.errors import BrokenFile, LakewardError, NotFound, Refused, Unsupported
 from lakeward.base.paths import join
 from lakeward.base.printable import printable_url
 from lakeward.format.timeline.clean_metadata import read_clean_metadata
 from lakeward.format.timeline.clean_plan import CleanPlan
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
+from lakeward.read.logs.log_scan import NEWEST, LogScan, scan_slice_heads
 from lakeward.services.clean.plan.adopted import RETAINED, AdoptedRetention, adopt_retention
 from lakeward.services.clean.plan.consumer import PlaceKind, WatermarkPlace, checkpoint_of, parse_watermark
 from lakeward.services.clean.plan.decision import CleanOutcome, SliceDecision, SourceDecision
 from lakeward.services.clean.plan.due import find_overdue
 from lakeward.services.clean.plan.incremental import Base, base_of, find_writes, is_usable, partitions_of
+from lakeward.services.clean.plan.keeper import Keeper, KeepReason
 from lakeward.services.clean.plan.planner import find_earliest, plan_clean
 from lakeward.services.clean.plan.policy import CleanOptions, CleanPolicy
 from lakeward.services.clean.plan.reader_protection import Watermark
@@ -40,6 +45,10 @@ from lakeward.table.timeline.cleans import UNDOES, RetentionCache, find_clean_re
 from lakeward.table.timeline.instant_content import InstantContents
 from lakeward.table.timeline.timeline import load_timeline
 from lakeward.table.timeline.timeline_reader import TimelineReader, WrittenCache
+
+RETIRES_BY_ANCHORS = "lakeward.retires-by-anchors"
+"""A key of a clean plan's extra metadata: merged logs of the layout `default` were to retire, too. An earlier clean
+without it does not say where some may be."""
 
 _FILE_BYTES_MAX = 256
 _SHOWN_MAX = 60
@@ -142,7 +151,7 @@ class CleanChoice:
             partitions: only these, as for `plan_clean`.
             excluded: not these.
         """
-        return plan_clean(
+        outcome = plan_clean(
             snapshot,
             self._policy(snapshot),
             now=self._now,
@@ -151,7 +160,38 @@ class CleanChoice:
             reader_window=self._options.reader_window,
             watermarks=self._known_watermarks(snapshot),
             left_in_place=load_quarantine(self._storage, self._base_path).left_in_place(),
+            retires_by_anchors=self._options.retires_by_anchors,
         )
+        return self._held_against_heads(snapshot, outcome)
+
+    def _held_against_heads(self, snapshot: TableSnapshot, outcome: CleanOutcome) -> CleanOutcome:
+        """The outcome, in which no log retires that the heads of logs speak against."""
+        retiring: dict[tuple[GroupId, str], list[SourceDecision]] = {}
+        if not snapshot.config.is_lsm_tree:
+            for source in outcome.retiring:
+                retiring.setdefault((source.slice.group_id, source.slice.base_instant), []).append(source)
+        stay = {id(each) for of in retiring.values() if not self._reads_the_same(of) for each in of}
+        if not stay:
+            return outcome
+        keepers = (Keeper(KeepReason.READS_OTHERWISE),)
+        sources = (replace(each, keepers=keepers) if id(each) in stay else each for each in outcome.sources)
+        return replace(outcome, sources=tuple(sources), leaves_nothing=False)
+
+    def _reads_the_same(self, retiring: Sequence[SourceDecision]) -> bool:
+        """Whether readers read the same blocks of a slice without the logs that are to retire."""
+        slice_ = retiring[0].slice
+        goes = {source.log.path for source in retiring}
+        try:
+            before, after = (
+                scan_slice_heads(self._storage, self._base_path, paths, instant=NEWEST, since=slice_.since)
+                for paths in (
+                    [log.path for log in slice_.log_files],
+                    [log.path for log in slice_.log_files if log.path not in goes],
+                )
+            )
+        except (Unsupported, BrokenFile, NotFound):
+            return False
+        return not before.damage and not after.damage and _places(before) == _places(after)
 
     def plan(
         self,
@@ -163,7 +203,8 @@ class CleanChoice:
         outcome = self.outcome(snapshot, partitions, excluded)
         if not any(outcome.dead) and (not any(outcome.retiring) or outcome.hindrance is not None):
             return None
-        return outcome.plan(dict(self._known_retention(snapshot).extra_metadata))
+        asked = {RETIRES_BY_ANCHORS: "true"} if self._options.retires_by_anchors else {}
+        return outcome.plan({**self._known_retention(snapshot).extra_metadata, **asked})
 
     def where(self, snapshot: TableSnapshot) -> frozenset[str] | None:
         """The partitions in which something may be dead; None where that may be anywhere. Of the snapshot only the
@@ -199,6 +240,8 @@ class CleanChoice:
             except (BrokenFile, NotFound):
                 return None
             undone.add(metadata.extra_metadata.get(UNDOES, ""))
+            if self._options.retires_by_anchors and RETIRES_BY_ANCHORS not in metadata.extra_metadata:
+                continue
             if (base := base_of(metadata)) is not None:
                 return base
         return None
@@ -224,6 +267,10 @@ class CleanChoice:
         return self._watermarks
 
 
+def _places(scan: LogScan) -> list[tuple[str, int]]:
+    return [(block.file, block.offset) for block in scan.blocks]
+
+
 def choose_overdue(
     snapshot: TableSnapshot,
     options: CleanOptions,
@@ -247,4 +294,5 @@ def choose_overdue(
         reader_window=options.reader_window,
         watermarks=read_watermarks(options.consumers, snapshot.config, clock=clock),
         left_in_place=quarantine.left_in_place(),
+        retires_by_anchors=options.retires_by_anchors,
     )

@@ -233,7 +233,7 @@ class Cleaner:
                 instant = self._schedule(plan)
             cleaned = self.carry_out(instant, recovered=False)
             report = replace(report, cleans=(*report.cleans, *([] if cleaned is None else [cleaned])))
-            if plan.retired or not seen.stand_ins:
+            if plan.retired or not seen.log_compactions:
                 break
         return report
 

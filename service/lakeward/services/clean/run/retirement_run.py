@@ -154,7 +154,7 @@ def _files_of(claimed: ClaimedClean) -> list[QuarantinedFile]:
         for group in snapshot.file_groups
         if (of_partition := retired.get(group.partition_path))
         for slice_ in group.read_slices
-        if (by := find_stood_for(slice_.log_names, snapshot.stand_ins.get(slice_.group_id, ())))
+        if (by := find_stood_for(slice_.log_names, snapshot.log_compactions.get(slice_.group_id, ())).by)
         for log in slice_.log_files
-        if log.name.text in of_partition
+        if log.name.text in of_partition and log.name.text in by
     ]
