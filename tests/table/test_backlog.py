@@ -76,6 +76,7 @@ def test_what_a_log_compaction_superseded_is_a_figure_of_its_own() -> None:
     assert (backlog.log_files, backlog.log_bytes) == (3, 5 + 28 + 7)
     assert (backlog.superseded_log_files, backlog.superseded_log_bytes) == (2, 30)
     assert (backlog.most_log_files, backlog.most_opened_log_files) == (2, 4), "of the group with most"
+    assert (backlog.opened_log_files, backlog.anchors, backlog.retirable_log_bytes) == (5, 1, 10)
     each = [backlog_of_group(group, compactions.get((group.partition_path, group.file_id), ())) for group in groups]
     for name in each[0].numbers:
         assert getattr(backlog, name) == sum(getattr(group, name) for group in each)

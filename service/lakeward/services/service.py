@@ -66,6 +66,8 @@ class ServiceDemand:
     write_bytes: int = 0
     quarantined_bytes: int = 0
     """What earlier ones took away and can still be brought back."""
+    retired_log_bytes: int = 0
+    """The part of it that is logs of slices that readers read, which stand in their places until they are deleted."""
     due_at: float | None = None
     """When it falls due though nothing changes; None: it is, or does not by time."""
 

@@ -1,8 +1,9 @@
 """What waits to be merged on a table, in few numbers: the one definition behind pages, metrics, plans and reports.
 
-What readers merge are live logs (`table/live_logs.py`). Those that a log compaction has superseded are figures of
-their own: bytes on storage, and heads that are opened; in the layout `lsm_tree` they are read whole until they go. A
-log is unmerged until a base file has taken it in, so the oldest unmerged record may be in a superseded one.
+What readers merge are live logs (`table/live_logs.py`). Those that a log compaction has superseded are figures of their
+own: bytes on storage, and heads that are opened; in the layout `lsm_tree` they are read whole until they go. Of these a
+clean may take those that readers do without (`table/retired_logs.py`), but for the anchors. A log is unmerged until a
+base file has taken it in, so the oldest unmerged record may be in a superseded one.
 
 Touches: nothing.
 Keeps:   1. a table's backlog is the sum of its groups' backlogs, or the most of them where that is its name.
@@ -19,6 +20,7 @@ from lakeward.format.timeline.instant import Instant, State, comparable_time, pa
 from lakeward.table.file_group import FileGroup
 from lakeward.table.live_logs import live_logs
 from lakeward.table.past_slices import pinned_slices
+from lakeward.table.retired_logs import find_stood_for
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.timeline import Timeline
 from lakeward.table.timeline.timeline_reader import LogCompaction
@@ -48,6 +50,10 @@ class GroupBacklog:
     superseded_log_bytes: int
     superseded_bytes_read: int = 0
     """The part of these bytes that readers read all the same."""
+    anchors: int = 0
+    """Superseded logs by which readers find an output: they stay as long as that."""
+    retirable_log_bytes: int = 0
+    """Bytes of the superseded logs that readers do without."""
 
     @property
     def read_bytes(self) -> int:
@@ -75,7 +81,7 @@ BEGUN_ACTIONS = ("compaction", "logcompaction", "clustering", "clean", "indexing
 
 
 def backlog_of_group(group: FileGroup, log_compactions: Sequence[LogCompaction]) -> GroupBacklog:
-    base_bytes = log_files = log_bytes = superseded_files = superseded_bytes = bytes_read = 0
+    base_bytes = log_files = log_bytes = superseded_files = superseded_bytes = bytes_read = anchors = retirable = 0
     for slice_ in group.read_slices:
         base_bytes += slice_.base_bytes
         logs = live_logs(slice_, log_compactions)
@@ -85,7 +91,12 @@ def backlog_of_group(group: FileGroup, log_compactions: Sequence[LogCompaction])
         superseded_files += len(superseded)
         superseded_bytes += sum(log.size for log in superseded)
         bytes_read += sum(log.size for log in superseded) if logs.by_rank else 0
-    return GroupBacklog(base_bytes, log_files, log_bytes, superseded_files, superseded_bytes, bytes_read)
+        found = find_stood_for(slice_.log_names, log_compactions)
+        anchors += len(found.anchors)
+        retirable += sum(log.size for log in slice_.log_files if log.file_name in found.by)
+    return GroupBacklog(
+        base_bytes, log_files, log_bytes, superseded_files, superseded_bytes, bytes_read, anchors, retirable
+    )
 
 
 def read_amplification(*, read_bytes: float, merged_bytes: float) -> float:
@@ -128,6 +139,12 @@ class Backlog:
     """Bytes that a reader reads per byte that it would read if all was merged; 1.0 with no logs."""
     space_amplification: float
     """Bytes on disk per byte that a reader reads; 1.0 where no older slice and no superseded log is kept."""
+    opened_log_files: int = 0
+    """Logs whose heads a query of all file groups opens, superseded ones included."""
+    anchors: int = 0
+    """Superseded logs by which readers find the output of a log compaction."""
+    retirable_log_bytes: int = 0
+    """Bytes of the superseded logs that readers do without."""
     damaged_files: int = 0
     """Files of newest slices that are not what their commits say; their groups are excluded."""
     oldest_savepoint_at: float | None = None
@@ -169,6 +186,9 @@ def backlog_of(snapshot: TableSnapshot) -> Backlog:
             read_bytes=read_bytes, merged_bytes=sum(group.merged_bytes for group in groups)
         ),
         space_amplification=_ratio(sum(slice_.bytes for slice_ in slices), read_bytes),
+        opened_log_files=sum(group.log_files + group.superseded_log_files for group in groups),
+        anchors=sum(group.anchors for group in groups),
+        retirable_log_bytes=sum(group.retirable_log_bytes for group in groups),
         damaged_files=len(snapshot.damage),
         oldest_savepoint_at=_oldest_savepoint_at(snapshot.timeline),
         pinned_bytes=sum(slice_.bytes for slice_, _ in pinned_slices(snapshot)),

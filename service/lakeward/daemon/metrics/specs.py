@@ -365,6 +365,31 @@ _OWN_TABLE_GAUGES = (
         _backlog("most_opened_log_files"),
     ),
     TableGauge(
+        gauge(
+            "lakeward_table_opened_log_files",
+            "Log files whose heads a query of the whole table opens: live and superseded ones.",
+            "table",
+        ),
+        _backlog("opened_log_files"),
+    ),
+    TableGauge(
+        gauge(
+            "lakeward_table_anchor_log_files",
+            "Superseded log files by which readers find the output of a log compaction, in the layout default.",
+            "table",
+        ),
+        _backlog("anchors"),
+    ),
+    TableGauge(
+        gauge(
+            "lakeward_table_retirable_log_bytes",
+            "Bytes of the superseded log files that readers do without: cleans take them in the layout lsm_tree, and "
+            "in the layout default with clean.retire_merged_logs.",
+            "table",
+        ),
+        _backlog("retirable_log_bytes"),
+    ),
+    TableGauge(
         gauge("lakeward_table_base_bytes", "Bytes of the base files of the newest file slices.", "table"),
         _backlog("base_bytes"),
     ),

@@ -34,7 +34,7 @@ from lakeward.services.clean.plan.storage_states import FileState, storage_state
 from lakeward.services.clean.run.clean_choice import CleanChoice, choose_overdue, find_retention
 from lakeward.services.clean.settings import CleanSettings
 from lakeward.services.service import Care, JobOrder, JobTraits, Service, ServiceDemand, TableFacts, TableRules
-from lakeward.table.quarantine import Quarantine, load_quarantine
+from lakeward.table.quarantine import Quarantine, QuarantineKind, load_quarantine
 from lakeward.table.timeline.cleans import CleanRetention
 
 if TYPE_CHECKING:
@@ -113,7 +113,8 @@ class CleanService(Service[CleanRules]):
         if due and not demand.is_due:
             size = sum(each.run.bytes for each in due)
             demand = replace(demand, is_due=True, why=f"{format_size(size)} in the quarantine have had their time")
-        return replace(demand, quarantined_bytes=look.found.bytes)
+        retired = sum(run.bytes for run in look.found.runs if run.kind is QuarantineKind.RETIRED)
+        return replace(demand, quarantined_bytes=look.found.bytes, retired_log_bytes=retired)
 
     def run(self, table: ServicedTable, care: Care[CleanRules], order: JobOrder) -> JobReport:
         """End what is pending, then clean; with the instants of the cleans."""

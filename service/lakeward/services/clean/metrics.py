@@ -44,6 +44,15 @@ METRICS: tuple[ServiceMetric, ...] = (
     ),
     MemoryGauge(
         gauge(
+            "lakeward_table_retired_log_bytes",
+            "Bytes of merged logs that left the table's listing and are not deleted yet, for the queries that began "
+            "before.",
+            "table",
+        ),
+        demanded("retired_log_bytes"),
+    ),
+    MemoryGauge(
+        gauge(
             "lakeward_table_consumer_behind_seconds",
             "From what a consumer of `clean.consumers` has read to the newest commit, as counted last; +Inf where that "
             "is not known. Cleaning keeps what it has not read.",

@@ -101,6 +101,8 @@ class IndexMemory:
     """The index on trial as of the last plan or comparison; None where there is none."""
     unlooked: tuple[int, int] = (0, 0)
     """Commits that were to be looked through for doubled keys at the last plan, and the bytes that they wrote."""
+    doubles_keys: bool | None = None
+    """Whether the last look found a commit that doubled keys; None before the first look."""
 
 
 @dataclass(frozen=True, slots=True)

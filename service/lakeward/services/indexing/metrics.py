@@ -26,6 +26,10 @@ def _coverage(index: IndexStatus, now: float) -> float | None:
     return index.coverage.bases / index.coverage.of_bases if index.coverage.of_bases else 1.0
 
 
+def _doubles_keys(memory: IndexMemory | None, demand: object, now: float) -> Reading:
+    return None if memory is None or memory.doubles_keys is None else float(memory.doubles_keys)
+
+
 def _on_trial(figure: Callable[[TeeStatus], int]) -> Callable[[Any, object, float], Reading]:
     """A figure of the index that is on trial."""
 
@@ -47,6 +51,16 @@ def _builds(figure: Callable[[BuildProgress], float]) -> Callable[[Any, object, 
 
 
 METRICS: tuple[ServiceMetric, ...] = (
+    MemoryGauge(
+        gauge(
+            "lakeward_table_doubled_keys",
+            "1 while a commit is known that inserted keys which logs have, too, on a table whose new keys go into "
+            "logs; nothing before the first look.",
+            "table",
+        ),
+        _doubles_keys,
+        max,
+    ),
     MemoryGauge(
         gauge(
             "lakeward_table_index_wrong_keys",

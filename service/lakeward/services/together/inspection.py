@@ -161,6 +161,9 @@ def _backlog(snapshot: TableSnapshot) -> dict[str, Any]:
         "superseded_log_bytes": backlog.superseded_log_bytes,
         "most_log_files": backlog.most_log_files,
         "most_opened_log_files": backlog.most_opened_log_files,
+        "opened_log_files": backlog.opened_log_files,
+        "anchors": backlog.anchors,
+        "retirable_log_bytes": backlog.retirable_log_bytes,
         "read_amplification": round(backlog.read_amplification, 4),
     }
 
