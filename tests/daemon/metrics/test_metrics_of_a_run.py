@@ -88,6 +88,7 @@ def test_a_real_run_emits_what_is_documented_and_nothing_else(tmp_path: Path):
         "lakeward_table_index_build_progress_timestamp_seconds",
         "lakeward_table_index_load_ratio",
         "lakeward_table_index_fullest_bucket_ratio",
+        "lakeward_table_doubled_keys",
     }, "no writer wrote while it watched, it has no metadata table, and no consumer is configured"
     assert value(text, "lakeward_leader") == value(text, "lakeward_ready") == 1
     assert value(text, "lakeward_verifications_total", table=name, check="operation", result="mismatch") == 0

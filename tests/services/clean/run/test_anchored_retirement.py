@@ -124,7 +124,7 @@ def test_an_output_stays_while_its_logs_are_not_deleted(tmp_path: Path) -> None:
 
 
 def test_no_log_retires_that_the_heads_speak_against(tmp_path: Path) -> None:
-    """Keeps 4 of services/clean/run/clean_choice: by its plan the log compaction took a newer log, too, which would be
+    """Keeps 6 of services/clean/run/clean_choice: by its plan the log compaction took a newer log, too, which would be
     the anchor. The output does not name that."""
     table = merged(tmp_path / "table", **FORMS["inline"])
     (plan,) = (table.base / ".hoodie" / "timeline").glob("*.logcompaction.requested")

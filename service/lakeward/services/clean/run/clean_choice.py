@@ -7,10 +7,10 @@ Touches: storage, reading only: the consumers' watermarks; cleans of the timelin
 Keeps:   1. one choice has one moment and one watermark of each consumer, however often it is asked;
          2. where the settings do not say how much is kept, no less is kept than the table's writers do;
          3. what an earlier clean took away, and stands in its place until it is deleted, is not chosen again;
-         4. a log retires in the layout `default` only where the heads of its slice's logs say that readers read the
-            same blocks without it;
-         5. what cannot be read, and what is no time, is a watermark that is not known, with the reason; never an error;
-         6. no more than some bytes of a file are read.
+         4. what cannot be read, and what is no time, is a watermark that is not known, with the reason; never an error;
+         5. no more than some bytes of a file are read;
+         6. a log retires in the layout `default` only where the heads of its slice's logs say that readers read the
+            same blocks without it.
 """
 
 from __future__ import annotations
