@@ -152,6 +152,27 @@ def slice_rows(
         yield from _stored(storage, reading, slice_.base_file.path, query, meter)
 
 
+def count_base_rows(
+    storage: Storage, reading: TableReading, slice_: FileSlice, query: SliceQuery, *, meter: ReadMeter
+) -> int:
+    """How many rows of a slice without logs are chosen. Row groups of which the footer says that all their rows are, or
+    none, are not read, and of the others the columns of the conditions alone. Raises as `read_slice` does."""
+    assert slice_.base_file is not None and not slice_.row_logs
+    predicate = query.predicate
+    if not predicate.conditions:
+        return stored_rows(storage, reading.base_path, slice_)
+    whole: list[int] = []
+    with _deleted_meanwhile(slice_):
+        read = partial(_stored, storage, reading, slice_.base_file.path, meter=meter)
+        if reading.path_columns is None:  # or values are in the path, and not in the file
+            names = frozenset(predicate.columns[:1]) or query.columns
+            batches = read(replace(query, columns=names), on_whole=whole.append)
+        else:
+            batches = _queried(reading, slice_, query, read)
+        read_rows = sum(batch.num_rows for batch in batches)
+    return read_rows + sum(whole)
+
+
 def base_rows(
     storage: Storage,
     path: str,
@@ -177,8 +198,18 @@ def base_rows(
 
 
 def _stored(
-    storage: Storage, reading: TableReading, path: str, query: SliceQuery, meter: ReadMeter
+    storage: Storage,
+    reading: TableReading,
+    path: str,
+    query: SliceQuery,
+    meter: ReadMeter,
+    on_whole: Callable[[int], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
+    """The chosen rows of a base file.
+
+    Args:
+        on_whole: takes the rows of the row groups all of whose rows are chosen by the footer, which are not given out.
+    """
     predicate = query.predicate
     names = None if query.columns is None else {*query.columns, *predicate.columns}
     key_fields = reading.key_fields if names is None or RECORD_KEY_FIELD in names else ()
@@ -198,13 +229,22 @@ def _stored(
         keyless = {group.number for group in groups if group.ranges.get(RECORD_KEY_FIELD, _UNKNOWN) is None}
         return sorted(keyless.union(chosen))
 
+    def choose_undecided(file: ParquetBatches) -> Sequence[int]:
+        chosen = set(choose(file))
+        if on_whole is None or key_fields:
+            return sorted(chosen)
+        groups = row_groups(file, query.ranged_schema(table))
+        whole = [group for group in groups if group.number in chosen and predicate.must_hold_in(group)]
+        on_whole(sum(group.rows for group in whole))
+        return sorted(chosen.difference(group.number for group in whole))
+
     batches = base_rows(
         storage,
         join(reading.base_path, path),
         read,
         name=path,
         key_fields=key_fields,
-        choose=choose if query.by_statistics and ranged.conditions else None,
+        choose=choose_undecided if query.by_statistics and ranged.conditions else None,
         meter=meter,
     )
     for batch in batches:

@@ -33,7 +33,7 @@ from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.merge.rows.spill_file import SPILL_PREFIX, spilling
 from lakeward.protocol.progress import OnStep
 from lakeward.read.query.slice_query import SliceQuery
-from lakeward.read.slice_scan import read_slice, stored_rows
+from lakeward.read.slice_scan import count_base_rows, read_slice, stored_rows
 from lakeward.scan.file_statistics import by_statistics
 from lakeward.scan.query_keys import KeyPlaces, query_keys
 from lakeward.scan.scan_plan import QueryKind, ScanPlan, TableQuery, plan_scan
@@ -154,7 +154,8 @@ class TableScan:
             yield from key_locations(self._batches(slice_, query), slice_, KEY_LOCATIONS)
 
     def count(self) -> int:
-        """How many rows there are. Of base files without logs the footer says it, where there is no filter."""
+        """How many rows there are. Of base files without logs the footer says it, row group by row group where there is a
+        filter; what it leaves open is read, and of it the columns of the filter alone."""
         return self._count(self.query.limit)
 
     def count_cheaply(self) -> int | None:
@@ -215,8 +216,8 @@ class TableScan:
 
     def _counted(self, slice_: FileSlice, query: SliceQuery, met: _MetKeys) -> int:
         try:
-            if slice_.base_file is not None and not slice_.log_files and not query.predicate.conditions:
-                return stored_rows(self.storage, self.snapshot.base_path, slice_)
+            if slice_.base_file is not None and not slice_.log_files and not met.is_asked:
+                return count_base_rows(self.storage, self.plan.reading, slice_, query, meter=self.meter)
             return sum(met.add(batch) for batch in self._batches(slice_, query))
         except BrokenFile as error:
             if not self.skips_damaged:

@@ -36,7 +36,8 @@ def test_text_is_ordered_by_its_bytes():
 
 
 def test_a_group_is_passed_over_only_where_no_value_could_be_wanted():
-    """Keeps of read/query/predicate: every condition is tried with every range of small numbers."""
+    """Keeps 1 and 2 of read/query/predicate: every condition is tried with every range of small numbers; a null may be
+    anywhere where nothing says that there is none."""
     bounds = [None, *range(4)]
     conditions: list[Among | Between] = [Between("n", low, high) for low in bounds for high in bounds]
     conditions += [Among("n", frozenset(values)) for values in ([], [0], [1, 3])]
@@ -49,6 +50,9 @@ def test_a_group_is_passed_over_only_where_no_value_could_be_wanted():
                 says = wanted(condition).may_hold_in(group)
                 assert says or not any(held), (condition, low, high)
                 assert any(held) or not says or isinstance(condition, Between), (condition, low, high)
+                known = RowGroup(0, 1, group.ranges, frozenset("n"))
+                assert wanted(condition).must_hold_in(known) is all(held), (condition, low, high)
+                assert not wanted(condition).must_hold_in(group)
 
 
 def test_nothing_follows_from_what_is_not_known_or_not_comparable():

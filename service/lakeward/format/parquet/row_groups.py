@@ -42,6 +42,8 @@ class RowGroup:
     rows: int
     ranges: Mapping[str, ValueRange | None]
     """The range of each column; None where it holds nulls alone. A column of which nothing is known is not there."""
+    without_nulls: frozenset[str] = frozenset()
+    """Columns with a range of which it is known that no value is null."""
 
 
 def stored_values(values: pa.Array) -> pa.Array | None:
@@ -61,6 +63,7 @@ def row_groups(file: ParquetBatches, wanted: pa.Schema) -> list[RowGroup]:
     for number in range(file.metadata.num_row_groups):
         group = file.metadata.row_group(number)
         ranges: dict[str, ValueRange | None] = {}
+        without_nulls: set[str] = set()
         for column in wanted:
             if column.name not in file.schema.names:
                 if REQUIRED_KEY not in (column.metadata or {}):
@@ -68,8 +71,12 @@ def row_groups(file: ParquetBatches, wanted: pa.Schema) -> list[RowGroup]:
             elif column.name in leaves:
                 written = file.schema.field(column.name).type
                 if _are_alike(written, column.type):
-                    ranges |= _range(column.name, group.column(leaves[column.name]), _factor(written))
-        groups.append(RowGroup(number, int(group.num_rows), ranges))
+                    chunk = group.column(leaves[column.name])
+                    found = _range(column.name, chunk, _factor(written))
+                    ranges |= found
+                    if found and _has_no_null(chunk, int(group.num_rows)):
+                        without_nulls.add(column.name)
+        groups.append(RowGroup(number, int(group.num_rows), ranges, frozenset(without_nulls)))
     return groups
 
 
@@ -104,6 +111,11 @@ def _range(name: str, chunk: Any, factor: int) -> dict[str, ValueRange | None]:
         assert isinstance(low, int) and isinstance(high, int), "times are numbers"
         low, high = low * factor, high * factor
     return {name: ValueRange(low, high)}
+
+
+def _has_no_null(chunk: Any, rows: int) -> bool:
+    statistics = chunk.statistics
+    return bool(statistics.has_null_count and statistics.null_count == 0 and chunk.num_values == rows)
 
 
 def _decoded(raw: object) -> Value | None:

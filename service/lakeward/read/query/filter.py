@@ -8,14 +8,15 @@ point numbers NaN equals itself and is greater than all others, as in Spark.
 
 Touches: nothing.
 Keeps:   1. a node may hold where it does for any value within the ranges that are known;
-         2. the rows that are chosen are those that Spark chooses by the same words.
+         2. the rows that are chosen are those that Spark chooses by the same words;
+         3. a node must hold only where it does for each value within them, and no value is null.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import reduce
 from typing import Any as Anything
@@ -85,6 +86,13 @@ class Node(Protocol):
     def may_hold(self, ranges: Ranges) -> bool:
         """False where no row whose values lie within these ranges is chosen."""
 
+    def must_hold(self, ranges: Ranges, without_nulls: Collection[str]) -> bool:
+        """True where each row is chosen whose values lie within these ranges.
+
+        Args:
+            without_nulls: columns that are null in none of the rows.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class FilterColumn:
@@ -118,11 +126,19 @@ class _OfColumn:
         found = ranges[name]
         return self._may_hold_of_null() if found is None else self._may_hold_within(found)
 
+    def must_hold(self, ranges: Ranges, without_nulls: Collection[str]) -> bool:
+        name, *inner = self.column.path
+        found = None if inner or name not in without_nulls else ranges.get(name)
+        return found is not None and self._must_hold_within(found)
+
     def _may_hold_of_null(self) -> bool:
         return False
 
     def _may_hold_within(self, found: ValueRange) -> bool:
         return True
+
+    def _must_hold_within(self, found: ValueRange) -> bool:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +172,9 @@ class ValueComparison(_OfColumn):
             case Operator.GREATER_OR_EQUAL:
                 return bool(found.high >= value)
 
+    def _must_hold_within(self, found: ValueRange) -> bool:
+        return not replace(self, operator=self.operator.negated)._may_hold_within(found)
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnComparison:
@@ -181,6 +200,9 @@ class ColumnComparison:
     def may_hold(self, ranges: Ranges) -> bool:
         return True
 
+    def must_hold(self, ranges: Ranges, without_nulls: Collection[str]) -> bool:
+        return False
+
 
 @dataclass(frozen=True, slots=True)
 class Membership(_OfColumn):
@@ -205,6 +227,9 @@ class Membership(_OfColumn):
         within = pc.and_(pc.greater_equal(values, found.low), pc.less_equal(values, found.high))
         is_any = bool(pc.any(within, min_count=0).as_py())
         return not (found.low == found.high and is_any) if self.is_negated else is_any
+
+    def _must_hold_within(self, found: ValueRange) -> bool:
+        return not replace(self, is_negated=not self.is_negated)._may_hold_within(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +261,12 @@ class Nullness(_OfColumn):
     def _may_hold_of_null(self) -> bool:
         return not self.is_negated
 
+    def must_hold(self, ranges: Ranges, without_nulls: Collection[str]) -> bool:
+        name, *inner = self.column.path
+        if inner:
+            return False
+        return name in without_nulls if self.is_negated else name in ranges and ranges[name] is None
+
 
 @dataclass(frozen=True, slots=True)
 class Constant:
@@ -251,6 +282,9 @@ class Constant:
         return pa.repeat(pa.scalar(self.value, pa.bool_()), batch.num_rows)
 
     def may_hold(self, ranges: Ranges) -> bool:
+        return self.value is True
+
+    def must_hold(self, ranges: Ranges, without_nulls: Collection[str]) -> bool:
         return self.value is True
 
 
@@ -272,6 +306,9 @@ class All(_Joined):
     def may_hold(self, ranges: Ranges) -> bool:
         return all(part.may_hold(ranges) for part in self.parts)
 
+    def must_hold(self, ranges: Ranges, without_nulls: Collection[str]) -> bool:
+        return all(part.must_hold(ranges, without_nulls) for part in self.parts)
+
 
 class Any(_Joined):
     __slots__ = ()
@@ -281,6 +318,9 @@ class Any(_Joined):
 
     def may_hold(self, ranges: Ranges) -> bool:
         return any(part.may_hold(ranges) for part in self.parts)
+
+    def must_hold(self, ranges: Ranges, without_nulls: Collection[str]) -> bool:
+        return any(part.must_hold(ranges, without_nulls) for part in self.parts)
 
 
 def conjuncts(node: Node) -> Iterator[Node]:

@@ -5,7 +5,8 @@ of a record or for none; one on another column may hold for one version and not 
 `read/query/row_group_choice.py` has what follows from that.
 
 Touches: nothing.
-Keeps:   a row group is passed over only where no value within its range could be wanted.
+Keeps:   1. a row group is passed over only where no value within its range could be wanted;
+         2. all its rows are taken for wanted only where each value within its range is, and none is null.
 """
 
 from __future__ import annotations
@@ -53,6 +54,10 @@ class Predicate:
     def may_hold_in(self, group: RowGroup) -> bool:
         """False where the ranges of a row group say that none of its rows is wanted."""
         return all(condition.may_hold(group.ranges) for condition in self.conditions)
+
+    def must_hold_in(self, group: RowGroup) -> bool:
+        """True where they say that all of its rows are wanted."""
+        return all(condition.must_hold(group.ranges, group.without_nulls) for condition in self.conditions)
 
 
 def keys_among(keys: frozenset[str]) -> Predicate:
