@@ -189,6 +189,7 @@ class Table:
         columns: Sequence[str] | None = None,
         where: str | None = None,
         limit: int | None = None,
+        skip_damaged: bool = False,
         memory_bytes: int = MEMORY_BYTES,
     ) -> Changes:
         """What was inserted, updated and deleted by the commits of a window, of a table that captures it.
@@ -203,6 +204,7 @@ class Table:
             columns: of the rows before and after; None for all but Hudi's own five.
             where: a filter: `op = 'u' and after.fare > 10`.
             limit: no more changes than these.
+            skip_damaged: read the changes that can be read; `Changes.damage` says what is missing.
             memory_bytes: what comparing one file slice with another may take.
         """
         query = ChangeQuery(
@@ -212,7 +214,15 @@ class Table:
             where=where,
             limit=limit,
         )
-        return Changes(ChangeScan(self._storage, self._snapshot, query, SystemClock(), memory_bytes=memory_bytes))
+        scan = ChangeScan(
+            self._storage,
+            self._snapshot,
+            query,
+            SystemClock(),
+            memory_bytes=memory_bytes,
+            skips_damaged=skip_damaged,
+        )
+        return Changes(scan)
 
     def diff(
         self,
@@ -356,6 +366,11 @@ class Changes(_Stream):
     def scan(self) -> ChangeScan:
         """The query and its plan, of which `lakeward.spark.changes` makes tasks."""
         return self._scan
+
+    @property
+    def damage(self) -> DamagedFiles | None:
+        """What is missing in the changes, as an error that was not raised; None where they are whole."""
+        return self._scan.damage
 
 
 class Rows(_Stream):

@@ -25,7 +25,7 @@ from lakeward.format.file_name import LogFileName, parse_any_log
 from lakeward.format.supplemental_logging import SupplementalLogging
 from lakeward.format.timeline.commit_metadata import NO_COMMIT, CommitMetadata, WriteStat
 from lakeward.format.timeline.instant import Instant, comparable_time
-from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, LogFile
+from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGroup, LogFile
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
@@ -58,6 +58,9 @@ class ChangePlanner:
         self._has_both_rows = snapshot.config.supplemental_logging is SupplementalLogging.DATA_BEFORE_AFTER
         groups = (each for each in (*snapshot.file_groups, *snapshot.replaced_groups) if isinstance(each, FileGroup))
         self._groups: Mapping[GroupId, FileGroup] = {(each.partition_path, each.file_id): each for each in groups}
+        self._frozen = {(each.partition_path, each.file_id): each for each in snapshot.frozen}
+        self.damaged: dict[GroupId, FrozenGroup] = {}
+        """File groups that cannot be read, of which commits named changes so far; these are in no source."""
         self._base_files = {base.path: base for each in snapshot.files for base in each.base_files}
         self._logs = {log.path: log for each in snapshot.files for log in each.log_files}
 
@@ -67,6 +70,8 @@ class ChangePlanner:
             return
         for partition, file_ids in sorted(metadata.partition_to_replace_file_ids.items()):
             for file_id in sorted(file_ids):
+                if self._is_damaged((partition, file_id)):
+                    continue
                 before = self._slice_at((partition, file_id), instant, lambda slices: _newest_with_base(slices))
                 yield ChangeSource(instant.time, (partition, file_id), before=before)
         for partition, stats in sorted(metadata.partition_to_write_stats.items()):
@@ -75,7 +80,14 @@ class ChangePlanner:
                 if stat.file_id and stat.path:
                     by_group.setdefault(stat.file_id, []).append(stat)
             for file_id, written in sorted(by_group.items()):
+                if self._is_damaged((partition, file_id)):
+                    continue
                 yield from self._of_group(instant, (partition, file_id), written)
+
+    def _is_damaged(self, group_id: GroupId) -> bool:
+        if (frozen := self._frozen.get(group_id)) is not None:
+            self.damaged[group_id] = frozen
+        return frozen is not None
 
     def _of_group(self, instant: Instant, group_id: GroupId, stats: Sequence[WriteStat]) -> Iterator[ChangeSource]:
         logs = [stat.path for stat in stats if stat.path and _log_name(stat.path) is not None]

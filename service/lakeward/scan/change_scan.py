@@ -4,7 +4,9 @@
 
 Touches: the table, reading only; temporary files outside of it.
 Keeps:   1. the changes are those of Hudi's query of changes, in the order of commits;
-         2. a window that reaches behind what is archived, or cleaned, is refused before a row is given out.
+         2. a window that reaches behind what is archived, or cleaned, is refused before a row is given out;
+         3. changes of file groups that cannot be read end the query with an error. With `skips_damaged` the others are
+            read, of no commit and file group some changes and others not, and `damage` says what is missing.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import pyarrow as pa
 
 from lakeward.base.clock import Clock
 from lakeward.base.did_you_mean import nearest
-from lakeward.base.errors import BrokenFile, Refused, UsageError
+from lakeward.base.errors import BrokenFile, DamagedFiles, Refused, UsageError
 from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.timeline.instant import is_before
@@ -30,9 +32,11 @@ from lakeward.scan.change_plan import ChangePlanner, ChangeSource
 from lakeward.scan.change_rows import ChangeReading, change_schema
 from lakeward.scan.commit_window import AFTER_ALL, BEFORE_ALL, EARLIEST, commits_between, completed_at, newest_archived
 from lakeward.scan.filter_text import parse_filter
+from lakeward.scan.missing_groups import MissingGroup, damage_of, missing_group, read_whole
 from lakeward.scan.moment import When, parse_when
 from lakeward.scan.scan_plan import known_schema, refuse_merging
 from lakeward.storage.storage import Storage
+from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.timeline_reader import TimelineReader
 
@@ -62,6 +66,7 @@ class ChangeScan:
     clock: Clock
     """Says what moments like `2 hours ago` mean."""
     memory_bytes: int = MEMORY_BYTES
+    skips_damaged: bool = False
     meter: ReadMeter = field(default_factory=ReadMeter)
     on_step: OnStep = lambda text: None
     """Takes a sentence about how far it is, now and then."""
@@ -71,6 +76,10 @@ class ChangeScan:
     none."""
     commits: int = field(init=False)
     sources: tuple[ChangeSource, ...] = field(init=False)
+    _damaged: tuple[MissingGroup, ...] = field(init=False)
+    """File groups whose changes cannot be found."""
+    _broken: dict[GroupId, MissingGroup] = field(init=False, default_factory=dict)
+    """File groups that broke while they were read."""
 
     def __post_init__(self) -> None:
         """Raises `Refused` where the changes are not certain, or not all there, and `UsageError`."""
@@ -91,6 +100,12 @@ class ChangeScan:
         """The columns that come out."""
         return self.reading.schema
 
+    @property
+    def damage(self) -> DamagedFiles | None:
+        """What is missing in the changes, where file groups cannot be read: as far as that was seen until now."""
+        missing = [*self._damaged, *self._broken.values()]
+        return damage_of(missing, is_skipped=self.skips_damaged) if missing else None
+
     def _plan(self) -> None:
         snapshot, query = self.snapshot, self.query
         since, until = (self._instant(each) for each in (query.since, query.until))
@@ -107,6 +122,7 @@ class ChangeScan:
                 raise BrokenFile(f"The commit {instant.time} cannot be read.", why="Its changes would be missing.")
             sources += planner.sources(instant, metadata)
         self.sources = tuple(sources)
+        self._damaged = tuple(map(missing_group, planner.damaged.values()))
         self.commits = len(commits)
         self.end = commits[-1].completion_time if commits else since
 
@@ -126,12 +142,14 @@ class ChangeScan:
             )
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
+        if self._damaged and not self.skips_damaged and self.damage is not None:
+            raise self.damage
         left, done = self.query.limit, 0
         for number, source in enumerate(self.sources):
             if left == 0:
                 return
             self.on_step(f"read {number:,} of {len(self.sources):,} places with changes, {done:,} changes")
-            for batch in self.reading.changes(self.storage, source, self.meter):
+            for batch in self._changes_of(source):
                 done += batch.num_rows
                 self.on_step(f"read {number:,} of {len(self.sources):,} places with changes, {done:,} changes")
                 rows = batch if left is None else batch.slice(0, left)
@@ -140,6 +158,16 @@ class ChangeScan:
                     left -= rows.num_rows
                     if left == 0:
                         return
+
+    def _changes_of(self, source: ChangeSource) -> Iterator[pa.RecordBatch]:
+        changes = self.reading.changes(self.storage, source, self.meter)
+        if not self.skips_damaged:
+            yield from changes
+            return
+        try:
+            yield from read_whole(changes, None)
+        except BrokenFile as error:
+            self._broken[source.group_id] = MissingGroup(*source.group_id, error.what, error.remedy)
 
     def count(self) -> int:
         return sum(batch.num_rows for batch in self)

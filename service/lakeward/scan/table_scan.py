@@ -16,10 +16,9 @@ Keeps:   1. rows come by partition and file group, and of one query on one snaps
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import IO, TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,16 +29,15 @@ from lakeward.base.quantities import format_count
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.merge.memory_budget import MEMORY_BYTES
-from lakeward.merge.rows.spill_file import SPILL_PREFIX, spilling
 from lakeward.protocol.progress import OnStep
 from lakeward.read.query.slice_query import SliceQuery
 from lakeward.read.slice_scan import count_base_rows, read_slice, stored_rows
 from lakeward.scan.file_statistics import by_statistics
+from lakeward.scan.missing_groups import MissingGroup, damage_of, missing_group, read_whole
 from lakeward.scan.query_keys import KeyPlaces, query_keys
 from lakeward.scan.scan_plan import QueryKind, ScanPlan, TableQuery, plan_scan
 from lakeward.storage.storage import Storage
-from lakeward.table.damaged_file import damaged_error
-from lakeward.table.file_group import FileSlice, FrozenGroup
+from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
@@ -52,8 +50,6 @@ KEY_LOCATIONS: Final = pa.schema(
 """The place of a row: record key, path of the partition, file group, and the commit that wrote the row last."""
 _COUNTED = "_hoodie_record_key"
 _COMMIT_TIME = "_hoodie_commit_time"
-_SPOOLED_IN_MEMORY = 16 * 1024 * 1024
-_MISSING_SHOWN = 20
 FIRST_ROWS_MAX: Final = 1000
 """Rows up to which a limited read looks at the first partitions of a table first: they are held in memory."""
 FIRST_FILES: Final = 2048
@@ -82,7 +78,7 @@ class TableScan:
     """What was read so far."""
     on_step: OnStep = lambda text: None
     """Takes a sentence about how far it is, now and then."""
-    _broken: dict[GroupId, _Missing] = field(init=False, default_factory=dict)
+    _broken: dict[GroupId, MissingGroup] = field(init=False, default_factory=dict)
     """File groups that broke while they were read."""
     _met: _MetKeys | None = field(init=False, default=None)
     """What was met of the keys that are looked for."""
@@ -103,8 +99,8 @@ class TableScan:
     @property
     def damage(self) -> DamagedFiles | None:
         """What is missing in the rows, where file groups cannot be read: as far as that was seen until now."""
-        missing = [*map(_missing, self.plan.damaged), *self._broken.values()]
-        return _damage_of(missing, is_skipped=self.skips_damaged) if missing else None
+        missing = [*map(missing_group, self.plan.damaged), *self._broken.values()]
+        return damage_of(missing, is_skipped=self.skips_damaged) if missing else None
 
     @property
     def missing_keys(self) -> tuple[str, ...] | None:
@@ -154,8 +150,8 @@ class TableScan:
             yield from key_locations(self._batches(slice_, query), slice_, KEY_LOCATIONS)
 
     def count(self) -> int:
-        """How many rows there are. Of base files without logs the footer says it, row group by row group where there is a
-        filter; what it leaves open is read, and of it the columns of the filter alone."""
+        """How many rows there are. Of base files without logs the footer says it, row group by row group where there is
+        a filter; what it leaves open is read, and of it the columns of the filter alone."""
         return self._count(self.query.limit)
 
     def count_cheaply(self) -> int | None:
@@ -202,17 +198,10 @@ class TableScan:
         if not self.skips_damaged:
             yield from self._batches(slice_, query)
             return
-        with spilling("rows of a file slice that may be damaged", None):
-            spool = tempfile.SpooledTemporaryFile(_SPOOLED_IN_MEMORY, prefix=SPILL_PREFIX)  # noqa: SIM115 - closed below
-        with spool:
-            try:
-                is_empty = not _spool(self._batches(slice_, query), spool, self.query.limit)
-            except BrokenFile as error:
-                self._broken[slice_.group_id] = self._missing_of(slice_, error)
-                return
-            if not is_empty:
-                spool.seek(0)
-                yield from pa.ipc.open_stream(spool)
+        try:
+            yield from read_whole(self._batches(slice_, query), self.query.limit)
+        except BrokenFile as error:
+            self._broken[slice_.group_id] = self._missing_of(slice_, error)
 
     def _counted(self, slice_: FileSlice, query: SliceQuery, met: _MetKeys) -> int:
         try:
@@ -230,13 +219,13 @@ class TableScan:
             self.storage, self.plan.reading, slice_, query, memory_bytes=self.memory_bytes, meter=self.meter
         )
 
-    def _missing_of(self, slice_: FileSlice, error: BrokenFile) -> _Missing:
+    def _missing_of(self, slice_: FileSlice, error: BrokenFile) -> MissingGroup:
         try:
             has_base = slice_.base_file is not None
             rows = stored_rows(self.storage, self.snapshot.base_path, slice_) if has_base else None
         except LakewardError:
             rows = None
-        return _Missing(*slice_.group_id, error.what, error.remedy, rows)
+        return MissingGroup(*slice_.group_id, error.what, error.remedy, rows)
 
     def _places(self) -> KeyPlaces | None:
         query, snapshot = self.query, self.snapshot
@@ -297,64 +286,6 @@ class _MetKeys:
         if self.is_asked:
             self.keys.update(pc.unique(batch.column(_COUNTED)).to_pylist())
         return int(batch.num_rows)
-
-
-@dataclass(frozen=True, slots=True)
-class _Missing:
-    """A file group that is not in the rows."""
-
-    partition_path: str
-    file_id: str
-    what: str
-    remedy: str
-    rows: int | None = None
-    """Rows of its base file, where that says it."""
-
-    @property
-    def line(self) -> str:
-        rows = "" if self.rows is None else f", whose base file has {format_count(self.rows, 'row')}"
-        return f"Missing: file group {self.file_id} in partition {self.partition_path or '(none)'}{rows}."
-
-
-def _missing(group: FrozenGroup) -> _Missing:
-    if group.damage:
-        error = damaged_error(group.damage)
-        return _Missing(group.partition_path, group.file_id, error.what, error.remedy)
-    what = f"File group {group.file_id} in partition {group.partition_path or '(none)'} cannot be read: {group.why}"
-    return _Missing(group.partition_path, group.file_id, what, "`lakeward verify` says more.")
-
-
-def _damage_of(missing: Sequence[_Missing], *, is_skipped: bool) -> DamagedFiles:
-    """What stops a query, or is missing in it; there is at least one file group."""
-    first = missing[0]
-    error = DamagedFiles(
-        first.what,
-        why=f"Rows are missing: {format_count(len(missing), 'file group')} cannot be read.",
-        remedy=first.remedy if is_skipped else f"{first.remedy} --skip-damaged reads the other file groups.",
-        file_group=(first.partition_path, first.file_id),
-    )
-    for each in missing[:_MISSING_SHOWN]:
-        error.add_note(each.line)
-    if len(missing) > _MISSING_SHOWN:
-        error.add_note(f"Missing: {format_count(len(missing) - _MISSING_SHOWN, 'more file group')}.")
-    return error
-
-
-def _spool(batches: Iterator[pa.RecordBatch], file: IO[bytes], limit: int | None) -> int:
-    """Write the batches into the file, to as many rows as are asked for. Returns how many rows there are."""
-    rows, writer = 0, None
-    for batch in batches:
-        with spilling("rows of a file slice that may be damaged", None):
-            writer = writer or pa.ipc.new_stream(file, batch.schema)
-            writer.write_batch(batch)
-        rows += batch.num_rows
-        if limit is not None and rows >= limit:
-            break
-    if writer is not None:
-        with spilling("rows of a file slice that may be damaged", None):
-            writer.close()
-            file.flush()
-    return rows
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:

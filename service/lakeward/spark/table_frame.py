@@ -128,6 +128,8 @@ def changes(
         found = opened.changes(since=since, until=until, columns=columns, where=where, memory_bytes=memory_bytes)
     scan = found.scan
     _check_limit(scan.query.limit)
+    if scan.damage is not None and not scan.skips_damaged:
+        raise scan.damage
     schema = scan.reading.reading.schema
     assert schema is not None, "a table without a schema is refused"
     tasks = pack_tasks(scan.sources, parallelism=spark.sparkContext.defaultParallelism)

@@ -17,7 +17,9 @@ Touches: storage, reading only: one listing a folder, or the metadata table in i
          files that a service would rewrite.
 Keeps:   1. what cannot be read is in the snapshot as broken or frozen, it does not end the scan;
          2. a name from a plan is used only after the file-name grammar accepted it;
-         3. a group is frozen for damage only if the timeline was the same before and after its files were listed.
+         3. a group is frozen for damage only if the timeline was the same before and after its files were listed;
+         4. a snapshot is of no moment that there was not: where commits were taken back while it was made, it is made
+            again, or there is an error.
 """
 
 from __future__ import annotations
@@ -29,11 +31,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from lakeward.base.clock import Clock
-from lakeward.base.errors import BrokenFile, NotFound
+from lakeward.base.errors import BrokenFile, NotFound, TryLater
 from lakeward.base.paths import join, parent
 from lakeward.format.parquet.footer import is_encrypted, read_ending
 from lakeward.format.schema_history import SchemaVersion, read_schema_history
 from lakeward.format.timeline.compaction_plan import CompactionPlan
+from lakeward.format.timeline.instant import Instant
 from lakeward.storage.storage import FileStatus, Storage
 from lakeward.table.damaged_file import DamagedFile, DamageKind
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGroup
@@ -280,8 +283,10 @@ def take_snapshot(
         accept_damaged_logs: do not freeze a group for logs that are gone or of another size than their commits say.
     """
     known = cache or SnapshotCache()
+    gone: list[Instant] = []
     scan = partial(
         _scan,
+        gone,
         storage,
         base_path,
         timezone=timezone,
@@ -293,13 +298,24 @@ def take_snapshot(
         listing=listing,
         accept_damaged_logs=accept_damaged_logs,
     )
-    snapshot = scan()
-    for _ in range(_SCANS - 1):
-        # t0 we list the timeline; t1 a compaction completes, and a cleaner takes the slice before it; t2 we list the
-        # files: what the timeline of t0 calls the newest base file is gone, and nothing is wrong.
-        if not snapshot.damage or _is_still_so(storage, snapshot):
-            break
+    for _ in range(_SCANS):
+        gone.clear()
         snapshot = scan()
+        # t0 we list the timeline; t1 a restore takes the last commits back, an overwrite among them; t2 we list the
+        # files: those of the overwrite are gone, and by the timeline of t0 the rows before it are, too.
+        if (is_taken_back := _is_taken_back(storage, snapshot, gone)) or (
+            # t0 we list the timeline; t1 a compaction completes, and a cleaner takes the slice before it; t2 we list
+            # the files: what the timeline of t0 calls the newest base file is gone, and nothing is wrong.
+            snapshot.damage and not _is_still_so(storage, snapshot)
+        ):
+            continue
+        break
+    if is_taken_back:
+        raise TryLater(
+            f"Commits of {base_path} were taken back while the table was read.",
+            why="A restore, or a rollback of completed writes, is at work.",
+            remedy="Run it again when that has ended.",
+        )
     known.learn(snapshot)
     return snapshot
 
@@ -308,12 +324,28 @@ _SCANS = 3
 """Scans of a table on which files are damaged, and instants come and go."""
 
 
+def _is_taken_back(storage: Storage, snapshot: TableSnapshot, gone: Sequence[Instant]) -> bool:
+    """Returns whether commits left the timeline while older ones stayed. An archiver takes the oldest, and nothing asks
+    for these.
+
+    Args:
+        gone: what was not there any more when it was read.
+    """
+    if not gone and snapshot.config.layout >= 2:  # in layout 1 no commit is asked for its files
+        return False
+    there = set(load_timeline(storage, snapshot.base_path, snapshot.config).instants)
+    completed = snapshot.timeline.completed
+    missing = [each.time for each in completed if each not in there]
+    return any(each in there and each.time < max(missing) for each in completed) if missing else False
+
+
 def _is_still_so(storage: Storage, snapshot: TableSnapshot) -> bool:
     now = load_timeline(storage, snapshot.base_path, snapshot.config)
     return now.instants == snapshot.timeline.instants
 
 
 def _scan(
+    gone: list[Instant],
     storage: Storage,
     base_path: str,
     *,
@@ -346,6 +378,8 @@ def _scan(
         listed = None if found.is_whole else {partition.path for partition in found.partitions}
         written = reader.written_files(known.written if listed is None else None, partitions=listed)
         damage = find_damage(files, written, timeline, native=native)
+
+        gone += reader.gone
 
     def wanted(bases: Sequence[BaseFile]) -> list[BaseFile]:
         return [base for base in bases if only is None or (parent(base.path), base.file_id) in only]

@@ -117,12 +117,13 @@ def _changed(
         opened.snapshot(),
         query,
         SystemClock(),
+        skips_damaged=source.skip_damaged,
         on_step=on_step,
     )
 
     def said() -> Said:
         go_on = [] if scan.end is None else [f"{format_count(scan.commits, 'commit')}; go on with --since {scan.end}"]
-        return Said({"end": scan.end}, go_on, None)
+        return Said({"end": scan.end}, go_on, scan.damage)
 
     is_cut = rows.limit is None and printing.wanted is OutputFormat.TABLE
     return printed(scan, printing, show, said, is_cut=is_cut, count_rest=lambda: None)

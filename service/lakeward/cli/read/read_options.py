@@ -217,7 +217,7 @@ _EXCLUDED: Final = {
         "Its report is text, or one document with --json; leave it out.",
     ),
     "--changes": (
-        ("--as-of", "--keys", "--keys-from", "--read-optimized", "--meta-columns", "--skip-damaged", "--explain"),
+        ("--as-of", "--keys", "--keys-from", "--read-optimized", "--meta-columns", "--explain"),
         "Choose with --since, --until, --columns and --where: \"op = 'u' and after.id = 'k1'\".",
     ),
 }

@@ -169,6 +169,8 @@ class TimelineReader:
         self._cache: TimelineCache = {} if cache is None else cache
         self._plans = plans or ParsedPlans()
         self.broken: list[BrokenInstant] = []
+        self.gone: list[Instant] = []
+        """Completed writes that left the timeline before they were read."""
 
     def read(self) -> TimelineContent:
         plans = self.compaction_plans()
@@ -252,7 +254,8 @@ class TimelineReader:
                 data, file=self._path(instant), layout=self._layout, by_kernels=by_kernels, partitions=partitions
             )
         except NotFound:
-            return None  # archived meanwhile: what archived instants wrote is not asked
+            self.gone.append(instant)  # archived meanwhile: what archived instants wrote is not asked; or taken back
+            return None
         except BrokenFile as error:
             self._report(instant, error)
             return None
