@@ -66,8 +66,8 @@ def test_columns_filter_and_limit(base: Path) -> None:
 
 
 def test_a_count_reads_what_footers_leave_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a row group whose rows all are chosen by its footer, or none, nothing else is read; of the others the columns
-    of the filter alone. A null is not chosen, and in a log a row may have another value."""
+    """A row group whose rows all are chosen by its footer, or none, is not read; of the others the columns of the
+    filter are. A null is not chosen, and in a log a row may have another value."""
     monkeypatch.setattr(base_file, "ROW_GROUP_ROWS", 10)
     base = new_table(tmp_path / "t", partition_fields=())
     rows = [(f"k{number:02}", number, "p", None if number == 25 else f"v{number:02}") for number in range(40)]

@@ -177,8 +177,8 @@ def test_ranges_rule_out(text: str) -> None:
 
 @pytest.mark.parametrize("run", range(40))
 def test_ranges_rule_out_no_row_that_is_chosen(run: int) -> None:
-    """Nor do they say of rows that all are chosen where one is not. Keeps 1 and 3 of read/query/filter. LAKEWARD_SEED
-    repeats."""
+    """Ranges do not say either that all rows are chosen where one is not. Keeps 1 and 3 of read/query/filter.
+    LAKEWARD_SEED repeats."""
     seed = int(os.environ.get("LAKEWARD_SEED", randrange(2**32))) + run
     print(f"LAKEWARD_SEED={seed}")
     chance = Random(seed)
