@@ -169,7 +169,7 @@ def count_base_rows(
             batches = read(replace(query, columns=names), on_whole=whole.append)
         else:
             batches = _queried(reading, slice_, query, read)
-        read_rows = sum(batch.num_rows for batch in batches)
+        read_rows = int(sum(batch.num_rows for batch in batches))
     return read_rows + sum(whole)
 
 
