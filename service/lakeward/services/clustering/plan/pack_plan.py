@@ -60,7 +60,7 @@ class PackOptions:
     """With columns: also what has a layout already, whichever."""
     partitions: PartitionFilter = EVERY_PARTITION
     hudi_keys: Mapping[str, str] | None = None
-    """Where there are any the plan is Hudi's, by these keys, and nothing else here counts but caps and partitions."""
+    """The plan is Hudi's by these keys, where there are any; then nothing else here counts but caps and partitions."""
 
     @property
     def enough_bytes(self) -> int:

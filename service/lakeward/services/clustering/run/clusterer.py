@@ -193,7 +193,7 @@ def _chosen(table: ServicedTable, snapshot: TableSnapshot, options: PackOptions)
     if options.hudi_keys is not None:
         keys = _hudi_keys(table, options.hudi_keys)
         layout, target_bytes = keys.layout, keys.target_file_bytes
-    if layout.columns not in ((), BY_KEY.columns):
+    if layout.columns and not (layout == BY_KEY and options.hudi_keys is not None):
         _check_columns(table, snapshot, layout)
     return replace(options, layout=layout, target_bytes=target_bytes)
 
