@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakeward.base.clock import SystemClock
+from lakeward.base.errors import Refused
 from lakeward.scan.change_scan import ChangeQuery, ChangeScan
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import take_snapshot
@@ -21,13 +22,15 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.interop
 
-QUICK = ("COPY_ON_WRITE", "SIMPLE", "DATA_BEFORE_AFTER")
+QUICK = ("COPY_ON_WRITE", "SIMPLE", "DATA_BEFORE_AFTER", "9")
 """Merge-on-read in every mode is wide; tests/scan/test_change_scan.py has it without Hudi."""
 CASES = [
-    pytest.param(kind, index, mode, marks=[] if (kind, index, mode) == QUICK else pytest.mark.wide)
+    pytest.param(kind, index, mode, version, marks=[] if (kind, index, mode, version) == QUICK else pytest.mark.wide)
     for kind in ("COPY_ON_WRITE", "MERGE_ON_READ")
     for index in ("SIMPLE", "BUCKET")
     for mode in ("OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER")
+    for version in ("9", "8", "6")
+    if version == "9" or (index == "SIMPLE" and mode != "DATA_BEFORE")
 ]
 
 
@@ -66,9 +69,9 @@ def assert_same(table: HudiTable, ends: list[str]) -> None:
 
 
 @pytest.mark.turns(30)
-@pytest.mark.parametrize(("kind", "index", "mode"), CASES)
+@pytest.mark.parametrize(("kind", "index", "mode", "version"), CASES)
 def test_changes_are_those_of_hudis_query(
-    spark: SparkSession, tmp_path: Path, kind: str, index: str, mode: str
+    spark: SparkSession, tmp_path: Path, kind: str, index: str, mode: str, version: str
 ) -> None:
     """Keeps 1 of scan/change_scan and 2 of scan/change_plan: rows that win, lose, come and go, a delete of all, a
     replaced partition, and compactions of Hudi and of Lakeward in between; and the changes of an insert into a small
@@ -80,17 +83,26 @@ def test_changes_are_those_of_hudis_query(
         "hoodie.datasource.write.table.type": kind,
         "hoodie.parquet.small.file.limit": "104857600",
     }
+    if version != "9":
+        options |= {"hoodie.write.table.version": version, "hoodie.write.auto.upgrade": "false"}
     shape = TableShape(partition_fields="part", index=index, buckets=1, options=options)
     hudis = Captured(spark, HudiTable(spark, tmp_path / "hudis", shape))
     hudis.write(*((f"k{number}", 10, "a") for number in range(5)), operation="insert")
     hudis.write(("k1", 11, "b"), ("k7", 11, "new"), ("k2", 5, "late"))
     hudis.write(("k3", 11, ""), ("zz", 11, ""), operation="delete")
     hudis.write(("k4", 10, "a"))
+    if (kind, version) == ("MERGE_ON_READ", "6"):
+        with pytest.raises(Refused, match="fails over logs of table version 6"):
+            found(hudis.table, None, None)
+        with pytest.raises(Exception, match="Fail to parse the base file and log files from DeltaCommit"):
+            expected(hudis.table, "000", hudis.ends()[-1])
+        return
     if kind == "MERGE_ON_READ":
         hudis.table.compact()
         hudis.write(("k1", 12, "c"), ("k3", 12, "back"))
         assert_same(hudis.table, hudis.ends())
-        hudis.compact("--type", "full")
+        if version == "9":
+            hudis.compact("--type", "full")
     hudis.write(("q1", 1, "x"), ("q2", 1, "y"), part="q")
     hudis.write(("k1", 13, "over"), ("n1", 13, "n"), operation="insert_overwrite")
     hudis.write(("k1", 14, "e"), ("q1", 2, "z"))

@@ -24,7 +24,7 @@ from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.timeline.instant import is_before
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.protocol.progress import OnStep
-from lakeward.protocol.refusals.findings import changes_cannot_be_captured
+from lakeward.protocol.refusals.findings import changes_are_unknown
 from lakeward.read.newest_slice import table_reading
 from lakeward.read.query.filter import conjuncts
 from lakeward.read.query.predicate import Predicate
@@ -180,7 +180,7 @@ def _check_captured(snapshot: TableSnapshot) -> None:
             why="Its hoodie.table.cdc.enabled is not true.",
             remedy="Compare two moments with --diff; a table captures changes if it is created with that property.",
         )
-    findings = tuple(changes_cannot_be_captured(snapshot))
+    findings = tuple(changes_are_unknown(snapshot))
     if findings:
         why = "; ".join(str(each.words.get("why")) for each in findings)
         raise Refused(

@@ -338,13 +338,22 @@ def unknown_strategy(snapshot: TableSnapshot) -> Iterator[Finding]:
 
 def changes_cannot_be_captured(snapshot: TableSnapshot) -> Iterator[Finding]:
     config = snapshot.config
+    if config.cdc_enabled and config.supplemental_logging is not None and not config.version.has_change_capture:
+        yield _at(CDC_ENABLED, why="which those are was proved for tables of version 9 only")
+    else:
+        yield from changes_are_unknown(snapshot)
+
+
+def changes_are_unknown(snapshot: TableSnapshot) -> Iterator[Finding]:
+    """Why it is not certain what a table that captures changes calls one."""
+    config = snapshot.config
     if not config.cdc_enabled:
         return
     if config.supplemental_logging is None:
         mode = config.get(SUPPLEMENTAL_LOGGING)
         yield _at(CDC_ENABLED, why=f"no release of Hudi knows {SUPPLEMENTAL_LOGGING}={mode}")
-    elif not config.version.has_change_capture:
-        yield _at(CDC_ENABLED, why="which those are was proved for tables of version 9 only")
+    elif config.layout < 2 and config.is_merge_on_read:
+        yield _at(CDC_ENABLED, why="Hudi 1.2.0's own query of changes fails over logs of table version 6")
     elif config.is_lsm_tree:
         yield _at(CDC_ENABLED, why="what Hudi calls a change in the layout lsm_tree is not known")
     elif config.partial_update_mode is not None:
