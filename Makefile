@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: docs help setup demo demo-write run check test nightly nightly-tests simulate interleavings long-life fuzz interop-full crashes mutants soak soak-locks soak-writers test-services lint format interop bench bench-compaction bench-writes bench-small-inserts bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page service-pages command-page json-page pictures release image-dry-run \
+.PHONY: docs help setup demo demo-write demo-cluster run check test nightly nightly-tests simulate interleavings long-life fuzz interop-full crashes mutants soak soak-locks soak-writers test-services lint format interop bench bench-compaction bench-writes bench-small-inserts bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page service-pages command-page json-page pictures release image-dry-run \
 	wheels executor-env lock clean
 
 help: ## Say what there is to do
@@ -43,6 +43,9 @@ demo: .venv/ready ## In a minute: Hudi writes a table, Lakeward compacts it, bot
 
 demo-write: .venv/ready ## In a minute: Lakeward makes a table and writes to it, Hudi reads it and writes to it in turn
 	@$(BIN)/python -m deploy.demo.writing
+
+demo-cluster: .venv/ready ## Hudi makes two hundred small files, Lakeward packs them, Hudi reads the rows from eight
+	@$(BIN)/python -m deploy.demo.clustering
 
 run: .venv/ready ## Start the daemon with a table that real Hudi keeps writing to; Ctrl-C stops it
 	@$(BIN)/python -m deploy.run
