@@ -53,6 +53,8 @@ EXAMPLES = {
     "defaults.clean.policy": '"commits"',
     "defaults.clean.retain": "20",
     "defaults.clean.quarantine_max": '"500GiB"',
+    "defaults.ttl.keep": '"90d"',
+    "defaults.ttl.by": '"date"',
     "defaults.archive.min_commits": "40",
     "defaults.archive.max_commits": "60",
     "defaults.index.record.location": '"/data/indexes"',
