@@ -141,7 +141,7 @@ def test_slices_have_one_reader() -> None:
         "engine/task/slice_check.py",
         "format/parquet/base_file.py",
         "protocol/metadata/secondary_pairs.py",
-        "services/clustering/run/packed_file.py",
+        "services/clustering/run/slice_rows.py",
         "write/handles/base_file_output.py",
         "write/handles/merge.py",
     }
