@@ -36,7 +36,8 @@ from lakeward.base.clock import SystemClock
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.merge.digest import Digest
 from lakeward.protocol.table_birth import create_table
-from lakeward.services.clustering.plan.pack_plan import PackOptions, plan_packing
+from lakeward.services.clustering.plan.pack_options import PackOptions
+from lakeward.services.clustering.plan.pack_plan import plan_packing
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import COPY_ON_WRITE, NewIndexes, NewTable
 from lakeward.table.snapshot import take_snapshot

@@ -26,7 +26,7 @@ def test_a_table_in_order_of_one_column(tmp_path: Path, capfd: pytest.CaptureFix
     assert "ts 1.0 1 0.0 1.0 of 4.0 file groups, 25% of the bytes" in lines
     assert "v 4.0 4 3.0 4.0 of 4.0 file groups, 100% of the bytes" in lines
     assert "3 to 4 4 " + "█" * 40 in lines
-    assert "Clustering by ts, v would rewrite" in text and "in 4 file groups into about 1 of at most 1.0 GiB." in text
+    assert "Clustering by ts, v would rewrite" in text and "in 4 file groups into about 1 of at most 120.0 MiB." in text
 
     assert run(["layout", str(table), "--json"]) == 0
     found = json.loads(capfd.readouterr().out)

@@ -13,7 +13,7 @@ import pytest
 
 from lakeward.format.file_name import is_change_log
 from lakeward.index.index_type import IndexType
-from lakeward.services.clustering.plan.pack_plan import PackOptions
+from lakeward.services.clustering.plan.pack_options import PackOptions
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.write.request import FileSizes

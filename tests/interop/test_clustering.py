@@ -13,7 +13,7 @@ from lakeward.base.clock import SystemClock
 from lakeward.format.avro.container import read_record
 from lakeward.format.avro.record_fields import RecordFields
 from lakeward.services.clustering.plan.hudi_plan import plan_as_hudi, read_hudi_keys
-from lakeward.services.clustering.plan.pack_plan import PackOptions
+from lakeward.services.clustering.plan.pack_options import PackOptions
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.hudi.client import hudi_client
 from tests.hudi.table import HudiTable, TableShape

@@ -24,7 +24,8 @@ from lakeward.cli.options.values import parse_option, parse_pairs
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import compaction_options, serviced_table
 from lakeward.services.clustering.plan.layout import COLUMNS_MAX, PACKED, ClusterMode, Layout
-from lakeward.services.clustering.plan.pack_plan import PackOptions, PackPlan
+from lakeward.services.clustering.plan.pack_options import PackOptions
+from lakeward.services.clustering.plan.pack_plan import PackPlan
 from lakeward.services.clustering.plan.partition_filter import PartitionFilter
 from lakeward.services.clustering.run.clusterer import ClusteringReport, preview_clustering
 from lakeward.services.clustering.run.clusterer import cluster as run_clustering

@@ -37,7 +37,8 @@ from lakeward.protocol.problem import problem_of
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.clustering.metrics import METRICS
-from lakeward.services.clustering.plan.pack_plan import PackedGroup, PackOptions, PackPlan, plan_packing
+from lakeward.services.clustering.plan.pack_options import PackOptions
+from lakeward.services.clustering.plan.pack_plan import PackedGroup, PackPlan, plan_packing
 from lakeward.services.clustering.plan.pauses import WriterPauses
 from lakeward.services.clustering.plan.run_record import RunRecord, read_record
 from lakeward.services.clustering.settings import ClusteringSettings

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import Field, Strict
 
 from lakeward.protocol.section import SectionProblem, SettingKind, SettingsSection, Size, SizeOrOff
-from lakeward.services.clustering.plan.pack_plan import GROUPS_MIN, TARGET_BYTES, PackOptions
+from lakeward.services.clustering.plan.pack_options import GROUPS_MIN, TARGET_BYTES, PackOptions
 
 DAY_BYTES = 100 * 1024**3
 

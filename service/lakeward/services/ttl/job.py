@@ -96,6 +96,8 @@ class TtlService(Service[TtlRules]):
         memory: TtlMemory = care.memory
         memory.look = None
         rules, now = care.rules, table.clock.now()
+        if rules.options.keep is None:
+            return JobReport(JobResult.NOTHING)
         if not order.at_once:
             noticed = noticed_at(table.storage, table.base_path, rules.options)
             if noticed is None:

@@ -7,7 +7,7 @@ import pytest
 from lakeward.base.errors import Refused
 from lakeward.services.clustering.plan.hudi_plan import BY_KEY, plan_as_hudi, read_hudi_keys
 from lakeward.services.clustering.plan.layout import ClusterMode, Layout
-from lakeward.services.clustering.plan.pack_plan import PackOptions
+from lakeward.services.clustering.plan.pack_options import PackOptions
 from tests.services.clustering.plan.test_pack_plan import MIB, groups_of, table
 from tests.synthetic_table import file_group, minute
 

@@ -11,7 +11,8 @@ import pytest
 from lakeward.services.clustering.plan.layout import ClusterMode, Layout
 from lakeward.services.clustering.plan.layout_plan import plan_layout
 from lakeward.services.clustering.plan.layout_record import LayoutRecord, read_records, write_records
-from lakeward.services.clustering.plan.pack_plan import PackOptions, PackPlan, PackReason
+from lakeward.services.clustering.plan.pack_options import PackOptions
+from lakeward.services.clustering.plan.pack_plan import PackPlan, PackReason
 from lakeward.table.file_system_view import GroupId
 from tests.services.clustering.plan.test_pack_plan import MIB, groups_of, shown, table
 from tests.synthetic_table import file_group, minute

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from lakeward.services.clustering.plan.pack_plan import PackOptions, PackPlan, PackReason, plan_packing
+from lakeward.services.clustering.plan.pack_options import PackOptions
+from lakeward.services.clustering.plan.pack_plan import PackPlan, PackReason, plan_packing
 from lakeward.table.file_group import FileGroup, FrozenGroup
 from lakeward.table.snapshot import TableSnapshot
 from tests.synthetic_table import file_group, minute, snapshot_of

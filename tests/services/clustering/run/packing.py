@@ -11,7 +11,7 @@ from typing import Any
 from lakeward.base.clock import Clock
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.protocol.owner import Processes
-from lakeward.services.clustering.plan.pack_plan import PackOptions
+from lakeward.services.clustering.plan.pack_options import PackOptions
 from lakeward.services.clustering.run.clusterer import ClusteringReport, cluster
 from lakeward.services.clustering.run.tasks import run_task
 from lakeward.storage.local import LocalStorage

@@ -21,7 +21,7 @@ from lakeward.protocol.attempts.attempt import Attempt
 from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.protocol.writers_conflict import YieldOptions
 from lakeward.services.clean.run.undo import undo_clean
-from lakeward.services.clustering.plan.pack_plan import PackOptions
+from lakeward.services.clustering.plan.pack_options import PackOptions
 from lakeward.services.clustering.run import group_file
 from lakeward.services.clustering.run.clusterer import cluster
 from lakeward.services.clustering.run.tasks import run_task

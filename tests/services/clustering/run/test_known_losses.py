@@ -10,7 +10,7 @@ import pytest
 from lakeward.base.errors import Conflict, LakewardError
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.services.clustering.plan.layout import ClusterMode, Layout
-from lakeward.services.clustering.plan.pack_plan import PackOptions
+from lakeward.services.clustering.plan.pack_options import PackOptions
 from lakeward.services.clustering.run.clusterer import cluster
 from lakeward.services.clustering.run.tasks import run_task
 from lakeward.storage.local import LocalStorage

@@ -17,7 +17,8 @@ from lakeward.base.errors import Refused, Unsupported, VerificationFailed
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.merge.memory_budget import MemoryBudget
 from lakeward.services.clustering.plan.layout import ClusterMode, Layout
-from lakeward.services.clustering.plan.pack_plan import PackOptions, PackReason
+from lakeward.services.clustering.plan.pack_options import PackOptions
+from lakeward.services.clustering.plan.pack_plan import PackReason
 from lakeward.services.clustering.run import moved_rows
 from lakeward.services.clustering.run.layout_records import load_layout_records
 from lakeward.storage.local import LocalStorage

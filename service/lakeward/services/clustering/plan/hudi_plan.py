@@ -22,10 +22,10 @@ from lakeward.base.errors import Refused
 from lakeward.base.quantities import format_count, format_size
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.services.clustering.plan.layout import PACKED, ClusterMode, Layout
+from lakeward.services.clustering.plan.pack_options import PackOptions
 from lakeward.services.clustering.plan.pack_plan import (
     PackDecision,
     PackedGroup,
-    PackOptions,
     PackPlan,
     PackReason,
     decision,

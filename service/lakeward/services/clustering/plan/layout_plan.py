@@ -28,10 +28,10 @@ from collections.abc import Collection, Mapping
 from lakeward.base.quantities import format_count, format_size
 from lakeward.services.clustering.plan.layout import ClusterMode
 from lakeward.services.clustering.plan.layout_record import LayoutRecord
+from lakeward.services.clustering.plan.pack_options import PackOptions
 from lakeward.services.clustering.plan.pack_plan import (
     PackDecision,
     PackedGroup,
-    PackOptions,
     PackPlan,
     PackReason,
     decision,

@@ -30,42 +30,13 @@ from enum import StrEnum
 
 from lakeward.base.quantities import format_count, format_size
 from lakeward.index.simple_bucket import bucket_of
-from lakeward.services.clustering.plan.layout import PACKED, Layout
-from lakeward.services.clustering.plan.partition_filter import EVERY_PARTITION, PartitionFilter
+from lakeward.services.clustering.plan.pack_options import PackOptions
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
-TARGET_BYTES = 120 * 1024 * 1024
-"""`hoodie.parquet.max.file.size`: what Hudi's writers fill a file up to."""
-GROUPS_MIN = 5
-"""`min-input-files` of Iceberg's rewrite_data_files."""
-TOGETHER_BYTES = 4 * 1024 * 1024 * 1024
-"""Twice `hoodie.clustering.plan.strategy.max.bytes.per.group`: each task has a piece for each part."""
 _BUCKETS_LIKELY = 10_000
 """A random id has a smaller number of eight digits in front in one of 400,000 cases, and is then left alone."""
-
-
-@dataclass(frozen=True, slots=True)
-class PackOptions:
-    target_bytes: int = TARGET_BYTES
-    groups_min: int = GROUPS_MIN
-    """So many small file groups are worth a write, whatever their size."""
-    bytes_max: int | None = None
-    """The most that is read in one run; None: no cap."""
-    layout: Layout = PACKED
-    together_bytes: int = TOGETHER_BYTES
-    """The most that gets ranges of columns together."""
-    again: bool = False
-    """With columns: also what has a layout already, whichever."""
-    partitions: PartitionFilter = EVERY_PARTITION
-    hudi_keys: Mapping[str, str] | None = None
-    """The plan is Hudi's by these keys, where there are any; then nothing else here counts but caps and partitions."""
-
-    @property
-    def enough_bytes(self) -> int:
-        """A file group of so many bytes is left alone."""
-        return self.target_bytes * 3 // 4
 
 
 class PackReason(StrEnum):

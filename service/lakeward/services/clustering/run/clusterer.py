@@ -47,7 +47,8 @@ from lakeward.services.clustering.plan.hudi_plan import BY_KEY, HudiPlanKeys, pl
 from lakeward.services.clustering.plan.layout import Layout
 from lakeward.services.clustering.plan.layout_plan import plan_layout
 from lakeward.services.clustering.plan.layout_record import LAYOUT_KEY, PACKED_KEY, write_records
-from lakeward.services.clustering.plan.pack_plan import PackedGroup, PackOptions, PackPlan, plan_packing
+from lakeward.services.clustering.plan.pack_options import PackOptions
+from lakeward.services.clustering.plan.pack_plan import PackedGroup, PackPlan, plan_packing
 from lakeward.services.clustering.plan.partition_filter import EVERY_PARTITION
 from lakeward.services.clustering.plan.run_record import RECORD_KEY, record_of
 from lakeward.services.clustering.run.layout_records import load_layout_records
