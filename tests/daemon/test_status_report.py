@@ -196,6 +196,7 @@ def test_a_detail_before_the_first_scan(store: Store) -> None:
         "Metadata table",
         "Rollback",
         "Clean",
+        "Clustering",
         "Archive",
         "Services",
     ]

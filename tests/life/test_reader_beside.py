@@ -31,7 +31,7 @@ from tests.life.rows import newest, present
 from tests.life.small_table import BASE, without_threads
 from tests.life.test_interleavings import ACTS, LEFT_ALONE, ONE_VERSION, prepared
 from tests.life.turns import Segment, Turns
-from tests.runs import spread
+from tests.runs import NIGHTLY, spread
 from tests.simulation.data_files import fold, read_base_file, read_log_file
 
 Rows = dict[int, int]
@@ -114,7 +114,9 @@ def test_a_query_that_is_interrupted(other: str, moment: str, monkeypatch: pytes
         endings = {play(other, [(0, at), (1, 0)], as_of)[2] for at in spread(range(1, len(calls)), least=8)}
         print(other, moment, endings)
     may_end = ("NoneType", "TryLater", "Refused", "DamagedFiles", "BrokenFile")
-    assert endings <= {*may_end} and ((other, moment) not in ENDS_QUERIES or len(endings) > 1), endings
+    assert endings <= {*may_end}, endings
+    # Of one call in four none may be such a one.
+    assert not NIGHTLY or (other, moment) not in ENDS_QUERIES or len(endings) > 1, endings
 
 
 @pytest.mark.parametrize("other", BESIDE)
