@@ -115,7 +115,7 @@ def test_a_query_that_is_interrupted(other: str, moment: str, monkeypatch: pytes
         print(other, moment, endings)
     may_end = ("NoneType", "TryLater", "Refused", "DamagedFiles", "BrokenFile")
     assert endings <= {*may_end}, endings
-    # Of one call in four none may be such a one.
+    # Where one call in four is tried, a clean may end the query at none of them.
     assert not NIGHTLY or (other, moment) not in ENDS_QUERIES or len(endings) > 1, endings
 
 
