@@ -8,15 +8,21 @@ Touches: a temporary folder; Spark, in this process for Hudi, in its own for `la
 
 from __future__ import annotations
 
-import argparse
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from deploy.demo.output import console, headline, lakeward, megabytes, output_into, say, timed, verdict
-from tests.hudi.spark import HUDI_VERSION, HudiMissing, start_spark
+from deploy.demo.output import (
+    demo_in_a_folder,
+    headline,
+    lakeward,
+    megabytes,
+    output_into,
+    say,
+    timed,
+    verdict,
+)
+from tests.hudi.spark import HUDI_VERSION, start_spark
 from tests.hudi.table import HudiTable, TableShape
 
 ROWS = 200_000
@@ -38,22 +44,11 @@ SHAPE = TableShape(
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="make demo-cluster", description=__doc__)
-    parser.add_argument("--keep", action="store_true", help="leave the table where it is, to inspect")
-    arguments = parser.parse_args()
     files = len(CITIES) * FILES_EACH
-    say(f"Hudi {HUDI_VERSION} writes {ROWS:,} rows into {files} small files, which takes it most of the time.")
-    folder = Path(tempfile.mkdtemp(prefix="lakeward-demo-"))
-    try:
-        return demo(folder)
-    except HudiMissing:
-        console.print(f"Hudi {HUDI_VERSION} cannot be fetched here, and without it nothing can be compared.")
-        return 1
-    finally:
-        if arguments.keep:
-            console.print(f"The table is in {folder}")
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
+    introduction = (
+        f"Hudi {HUDI_VERSION} writes {ROWS:,} rows into {files} small files, which takes it most of the time."
+    )
+    return demo_in_a_folder("make demo-cluster", __doc__, introduction, demo)
 
 
 def demo(folder: Path, *, rows: int = ROWS, files_each: int = FILES_EACH) -> int:

@@ -1,20 +1,25 @@
 """How the demos report what they do: headlines, commands in processes of their own, and a verdict.
 
-Touches: stdout; `lakeward` in a process of its own.
+Touches: stdout; `lakeward` in a process of its own; a temporary folder.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
 from rich.console import Console
+
+from tests.hudi.spark import HUDI_VERSION, HudiMissing
 
 console = Console(highlight=False)
 T = TypeVar("T")
@@ -66,3 +71,26 @@ def verdict(same: bool) -> int:
         return 0
     console.print("[red]The rows differ. This is a bug; please keep the table and report it.[/red]")
     return 1
+
+
+def demo_in_a_folder(command: str, about: str | None, introduction: str, demo: Callable[[Path], int]) -> int:
+    """Runs a demo that is nothing without released Hudi, in a folder that is removed at the end. Returns the exit code.
+
+    Args:
+        about: what `--help` says.
+    """
+    parser = argparse.ArgumentParser(prog=command, description=about)
+    parser.add_argument("--keep", action="store_true", help="leave the table where it is, to inspect")
+    arguments = parser.parse_args()
+    say(introduction)
+    folder = Path(tempfile.mkdtemp(prefix="lakeward-demo-"))
+    try:
+        return demo(folder)
+    except HudiMissing:
+        console.print(f"Hudi {HUDI_VERSION} cannot be fetched here, and without it nothing can be compared.")
+        return 1
+    finally:
+        if arguments.keep:
+            console.print(f"The table is in {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)

@@ -8,20 +8,26 @@ Touches: a temporary folder; Spark, in this process for Hudi, in its own for `la
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deploy.demo.output import console, headline, lakeward, megabytes, output_into, say, timed, verdict
-from tests.hudi.spark import HUDI_VERSION, HudiMissing, start_spark
+from deploy.demo.output import (
+    demo_in_a_folder,
+    headline,
+    lakeward,
+    megabytes,
+    output_into,
+    say,
+    timed,
+    verdict,
+)
+from tests.hudi.spark import HUDI_VERSION, start_spark
 from tests.hudi.table import HudiTable, TableShape
 
 ROWS = 200_000
@@ -52,22 +58,11 @@ Trips = dict[str, tuple[str, int, str, float]]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="make demo-write", description=__doc__)
-    parser.add_argument("--keep", action="store_true", help="leave the table where it is, to inspect")
-    arguments = parser.parse_args()
-    say(f"Lakeward makes a table and writes {ROWS:,} rows, updates and deletes. This takes about a minute.")
-    say(f"Hudi {HUDI_VERSION} reads it, writes to it with its defaults, and all rows are compared each time.")
-    folder = Path(tempfile.mkdtemp(prefix="lakeward-demo-"))
-    try:
-        return demo(folder)
-    except HudiMissing:
-        console.print(f"Hudi {HUDI_VERSION} cannot be fetched here, and without it nothing can be compared.")
-        return 1
-    finally:
-        if arguments.keep:
-            console.print(f"The table is in {folder}")
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
+    introduction = (
+        f"Lakeward makes a table and writes {ROWS:,} rows, updates and deletes. This takes about a minute.\n"
+        f"Hudi {HUDI_VERSION} reads it, writes to it with its defaults, and all rows are compared each time."
+    )
+    return demo_in_a_folder("make demo-write", __doc__, introduction, demo)
 
 
 def demo(folder: Path) -> int:
