@@ -38,10 +38,8 @@ from lakeward.services.clustering.plan.pack_plan import (
     frozen_decisions,
     neighbours,
     not_to_touch,
-    over_the_cap,
-    plan_of,
+    plan_of_worth,
     too_few,
-    within_cap,
 )
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
@@ -89,12 +87,7 @@ def plan_layout(
                 continue
             for slice_ in together:
                 decisions[slice_.group_id] = decision(slice_, PackReason.TOO_FEW, too_few(group, options))
-    chosen = within_cap(worth, options)
-    for number, group in enumerate(worth):
-        reason, why = _taken(group) if number in chosen else over_the_cap(group, options)
-        for slice_ in group.slices:
-            decisions[slice_.group_id] = decision(slice_, reason, why)
-    return plan_of([worth[number] for number in chosen], decisions)
+    return plan_of_worth(worth, decisions, options, why=_taken)
 
 
 def _laid_out(slice_: FileSlice, record: LayoutRecord | None, options: PackOptions) -> tuple[PackReason, str] | None:
@@ -108,9 +101,9 @@ def _laid_out(slice_: FileSlice, record: LayoutRecord | None, options: PackOptio
     return PackReason.LAID_OUT, f"laid out, {format_size(record.bytes)} then, {format_size(slice_.bytes)} now"
 
 
-def _taken(group: PackedGroup) -> tuple[PackReason, str]:
+def _taken(group: PackedGroup) -> str:
     groups = format_count(len(group.slices), "file group")
-    return PackReason.PACKED, f"{groups}, {format_size(group.bytes)}, become {group.outputs}"
+    return f"{groups}, {format_size(group.bytes)}, become {group.outputs}"
 
 
 def _together(due: list[FileSlice], small: list[FileSlice], options: PackOptions) -> list[tuple[FileSlice, ...]]:

@@ -24,9 +24,10 @@ Keeps:   1. a file group that something pending names, that is frozen or is a bu
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 from lakeward.base.quantities import format_count, format_size
 from lakeward.index.simple_bucket import bucket_of
@@ -136,12 +137,28 @@ def plan_packing(
                 continue
             for slice_ in together:
                 decisions[slice_.group_id] = decision(slice_, PackReason.TOO_FEW, too_few(group, options))
-    chosen = within_cap(worth, options)
+    return plan_of_worth(worth, decisions, options, why=partial(_packed, options=options))
+
+
+def plan_of_worth(
+    worth: Sequence[PackedGroup],
+    decisions: Mapping[GroupId, PackDecision],
+    options: PackOptions,
+    *,
+    why: Callable[[PackedGroup], str],
+) -> PackPlan:
+    """What is worth it, as far as the cap goes.
+
+    Args:
+        decisions: of the file groups that are left alone.
+        why: what is said of one that is taken.
+    """
+    chosen, decided = _within_cap(worth, options), dict(decisions)
     for number, group in enumerate(worth):
-        reason, why = _packed(group, options) if number in chosen else over_the_cap(group, options)
+        reason, text = (PackReason.PACKED, why(group)) if number in chosen else over_the_cap(group, options)
         for slice_ in group.slices:
-            decisions[slice_.group_id] = decision(slice_, reason, why)
-    return plan_of([worth[number] for number in chosen], decisions)
+            decided[slice_.group_id] = decision(slice_, reason, text)
+    return plan_of([worth[number] for number in chosen], decided)
 
 
 def plan_of(chosen: Iterable[PackedGroup], decisions: Mapping[GroupId, PackDecision]) -> PackPlan:
@@ -203,7 +220,7 @@ def _balanced(neighbours: tuple[FileSlice, ...]) -> tuple[FileSlice, ...]:
     return neighbours if len(kept) == len(neighbours) else tuple(each for each in neighbours if each in kept)
 
 
-def within_cap(worth: Sequence[PackedGroup], options: PackOptions) -> Collection[int]:
+def _within_cap(worth: Sequence[PackedGroup], options: PackOptions) -> Collection[int]:
     """The places of those that are packed."""
     places = range(len(worth))
     if options.bytes_max is None:
@@ -220,10 +237,10 @@ def decision(slice_: FileSlice, reason: PackReason, why: str) -> PackDecision:
     return PackDecision(slice_.partition_path, slice_.file_id, slice_.bytes, reason, why)
 
 
-def _packed(group: PackedGroup, options: PackOptions) -> tuple[PackReason, str]:
+def _packed(group: PackedGroup, options: PackOptions) -> str:
     groups = format_count(len(group.slices), "file group")
     sizes = f"{format_size(group.bytes)} of {format_size(options.target_bytes)}"
-    return PackReason.PACKED, f"{groups} become one, {sizes}"
+    return f"{groups} become one, {sizes}"
 
 
 def over_the_cap(group: PackedGroup, options: PackOptions) -> tuple[PackReason, str]:

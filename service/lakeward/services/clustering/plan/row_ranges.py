@@ -28,9 +28,9 @@ import pyarrow.compute as pc
 from lakeward.services.clustering.plan.layout import ClusterMode, Layout
 
 PARTS_MAX = 4096
-"""Cuts of `COLUMNS_MAX` columns can be told apart by one number of 64 bits."""
+"""One number of 64 bits distinguishes the cuts of `COLUMNS_MAX` columns."""
 CURVE_BITS = 10
-"""A column has so many bits of the curve: its values are told apart by a thousand quantiles."""
+"""A column has so many bits of the curve, which distinguish a thousand quantiles of its values."""
 _CURVE = "lakeward curve"
 _WHOLE_BELOW = 0.1
 """A value with fewer rows, for those of a part, is never divided."""
@@ -65,7 +65,7 @@ class RowRanges:
         """The part of each row."""
         at, of_cuts = _as_numbers(self.columns(rows), self.cuts)
         below, through = (np.searchsorted(of_cuts, at, side=side) for side in ("left", "right"))
-        # Cuts of one value are told apart by their shares, and its rows take a share each in turn.
+        # Cuts of one value differ in their shares, and its rows take a share each in turn.
         values = np.cumsum(np.diff(of_cuts, prepend=-1) != 0)
         turn = (np.arange(len(at)) * _GOLDEN) % 1.0
         value = np.append(values, 0)[below]
