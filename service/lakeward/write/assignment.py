@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
-from typing import Protocol
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 import pyarrow as pa
@@ -138,41 +137,33 @@ def existing_rows(storage: Storage, snapshot: TableSnapshot, columns: Collection
                 yield project(batch, schema, where=base.path)
 
 
-class Assign(Protocol):
-    """What `assign_rows` is, and what takes its place where a write has no rows of its own."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unassigned:
+    """A write before it is known which file groups take its rows."""
 
-    def __call__(
-        self,
-        table: ServicedTable,
-        snapshot: TableSnapshot,
-        request: WriteRequest,
-        flow: Flow,
-        *,
-        schema: str,
-        instant: str,
-        on_progress: Callable[[Progress], None],
-    ) -> Assignment: ...
+    table: ServicedTable
+    snapshot: TableSnapshot
+    """Of the whole table."""
+    request: WriteRequest
+    flow: Flow
+    schema: str
+    """Avro JSON of the table's columns from this write on, without meta columns."""
+    instant: str
+    """The write's own."""
+    on_progress: Callable[[Progress], None]
 
 
-def assign_rows(
-    table: ServicedTable,
-    snapshot: TableSnapshot,
-    request: WriteRequest,
-    flow: Flow,
-    *,
-    schema: str,
-    instant: str,
-    on_progress: Callable[[Progress], None],
-    open_index: OpenIndex | None = None,
-) -> Assignment:
+Assign = Callable[[Unassigned], Assignment]
+"""Chooses the file groups: `assign_rows`, or what takes its place where a write has no rows of its own."""
+
+
+def assign_rows(write: Unassigned, *, open_index: OpenIndex | None = None) -> Assignment:
     """Raises `Refused`, `Unsupported` and `UsageError`.
 
     Args:
-        snapshot: of the whole table.
-        schema: Avro JSON of the table's columns from this write on, without meta columns.
-        instant: the write's own.
         open_index: the index of Lakeward that the request names.
     """
+    table, snapshot, request, schema = write.table, write.snapshot, write.request, write.schema
     # The write's instant is on the timeline by now: who ends inserts into logs after this sees it pending.
     said = read_log_inserts(table.storage, table.base_path)
     if request.index.finds_keys_in_base_files and request.operation.finds_keys:
@@ -184,14 +175,14 @@ def assign_rows(
 
         def tag() -> Workload:
             tagging = choose_tagging(table.storage, snapshot, request, clock=table.clock, open_index=open_index)
-            return flow.tag(keying, tagging, on_progress=on_progress)
+            return write.flow.tag(keying, tagging, on_progress=write.on_progress)
 
         workload = while_index_moves(tag)
     return place(
         snapshot,
         workload,
         request,
-        instant=instant,
+        instant=write.instant,
         schema=schema,
         row_bytes=average_row_bytes(_newest_commits(table, snapshot), request.sizes),
         new_uuid=lambda: str(uuid4()),

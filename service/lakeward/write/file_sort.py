@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 
 from lakeward.base.errors import Conflict
-from lakeward.engine.dispatch.dispatcher import Dispatcher, Progress, make_ready
+from lakeward.engine.dispatch.dispatcher import Dispatcher, make_ready
 from lakeward.protocol.life_cycle import run_attempt
 from lakeward.protocol.metadata.snapshot import check_rows_can_be_written
 from lakeward.protocol.preconditions import check_space
@@ -25,8 +25,7 @@ from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.read.table_rules import merge_rules
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
-from lakeward.table.snapshot import TableSnapshot
-from lakeward.write.flow.flow import Flow
+from lakeward.write.assignment import Unassigned
 from lakeward.write.flow.rowless import RowlessFlow
 from lakeward.write.placement import slice_to_merge
 from lakeward.write.request import WriteOperation, WriteRequest
@@ -69,17 +68,8 @@ def sort_slices(
     run_attempt(table, run)
 
 
-def _assign(
-    groups: Collection[GroupId],
-    table: ServicedTable,
-    snapshot: TableSnapshot,
-    request: WriteRequest,
-    flow: Flow,
-    *,
-    schema: str,
-    instant: str,
-    on_progress: Callable[[Progress], None],
-) -> Assignment:
+def _assign(groups: Collection[GroupId], write: Unassigned) -> Assignment:
+    snapshot = write.snapshot
     latest = {slice_.group_id: slice_ for slice_ in snapshot.latest_slices}
     targets = []
     for index, group in enumerate(groups):
@@ -94,10 +84,10 @@ def _assign(
         of_slice = slice_to_merge(
             snapshot,
             slice_,
-            instant=instant,
-            schema=schema,
+            instant=write.instant,
+            schema=write.schema,
             rules=merge_rules(snapshot),
-            memory_bytes=table.options.memory_bytes,
+            memory_bytes=write.table.options.memory_bytes,
         )
         target = WriteTarget(index, HandleKind.MERGE, *group, slice=of_slice, prev_commit=slice_.base_file.instant)
         targets.append(target)

@@ -33,7 +33,7 @@ from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.read.table_rules import merge_rules
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.write.assignment import assign_rows
+from lakeward.write.assignment import Unassigned, assign_rows
 from lakeward.write.flow.flow import Flow
 from lakeward.write.input.input_schema import evolve
 from lakeward.write.request import WriteOperation, WriteRequest
@@ -220,16 +220,16 @@ def preview_rows(
     """What `write_rows` would do with the rows now; nothing is written."""
     snapshot = table.snapshot(service=TableService.WRITING)
     schema = _checked_schema(table, snapshot, request, columns, open_index)
-    return assign_rows(
-        table,
-        snapshot,
-        request,
-        flow,
+    unassigned = Unassigned(
+        table=table,
+        snapshot=snapshot,
+        request=request,
+        flow=flow,
         schema=schema,
         instant=_NO_INSTANT,
         on_progress=lambda progress: table.guard(),
-        open_index=open_index,
     )
+    return assign_rows(unassigned, open_index=open_index)
 
 
 def _checked_schema(

@@ -53,7 +53,7 @@ from lakeward.table.file_system_view import GroupId
 from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.instant_content import InstantContents
-from lakeward.write.assignment import Assign, assign_rows
+from lakeward.write.assignment import Assign, Unassigned, assign_rows
 from lakeward.write.conflicts import find_conflict
 from lakeward.write.flow.flow import Flow
 from lakeward.write.own_index import OwnIndexPart, knows_its_keys, learns_beside
@@ -253,13 +253,15 @@ class WriteRun:
         snapshot = table.snapshot(service=TableService.WRITING)
         context = self._context(snapshot)
         assignment = self._assign(
-            table,
-            snapshot,
-            begun.request,
-            self._flow,
-            schema=self._schema,
-            instant=begun.instant,
-            on_progress=self._report("rows read"),
+            Unassigned(
+                table=table,
+                snapshot=snapshot,
+                request=begun.request,
+                flow=self._flow,
+                schema=self._schema,
+                instant=begun.instant,
+                on_progress=self._report("rows read"),
+            )
         )
         self._groups = tuple((target.partition_path, target.file_id) for target in assignment.targets)
         self._begin_partitions(snapshot, {partition_path for partition_path, _ in self._groups})

@@ -34,7 +34,7 @@ import pyarrow as pa
 
 from lakeward.base.errors import Conflict, Refused
 from lakeward.base.paths import join
-from lakeward.engine.dispatch.dispatcher import Dispatcher, Progress, make_ready
+from lakeward.engine.dispatch.dispatcher import Dispatcher, make_ready
 from lakeward.format.avro.schema import table_schema
 from lakeward.protocol.life_cycle import run_attempt
 from lakeward.protocol.metadata.snapshot import check_rows_can_be_written
@@ -58,6 +58,7 @@ from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import OTHER_BUCKETS, hoodie_folder
+from lakeward.write.assignment import Unassigned
 from lakeward.write.flow.flow import Flow
 from lakeward.write.flow.rowless import RowlessFlow
 from lakeward.write.request import FileSizes, WriteOperation, WriteRequest
@@ -251,17 +252,8 @@ class _Packing:
         self.moved: list[MovedGroup] = []
         """The same, for each group of the plan."""
 
-    def assign(
-        self,
-        table: ServicedTable,
-        snapshot: TableSnapshot,
-        request: WriteRequest,
-        flow: Flow,
-        *,
-        schema: str,
-        instant: str,
-        on_progress: Callable[[Progress], None],
-    ) -> Assignment:
+    def assign(self, write: Unassigned) -> Assignment:
+        table, snapshot = write.table, write.snapshot
         refuse(table.base_path, find_refusals(snapshot, TableService.CLUSTERING))
         latest = {slice_.group_id: slice_ for slice_ in snapshot.latest_slices}
         taken = tuple(slice_ for group in self._planned for slice_ in group.slices)

@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from lakeward.base.errors import Conflict
-from lakeward.engine.dispatch.dispatcher import Progress
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.protocol.life_cycle import run_attempt
 from lakeward.protocol.metadata.snapshot import check_rows_can_be_written
@@ -33,8 +32,7 @@ from lakeward.services.ttl.plan.ttl_plan import TtlPlan, plan_ttl
 from lakeward.services.ttl.run.partition_ages import Known, partition_ages
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.write.assignment import assign_rows
-from lakeward.write.flow.flow import Flow
+from lakeward.write.assignment import Unassigned, assign_rows
 from lakeward.write.flow.rowless import RowlessFlow
 from lakeward.write.request import WriteOperation, WriteRequest
 from lakeward.write.target import Assignment, TargetResult, WriteContext
@@ -99,16 +97,7 @@ def expire_partitions(
         extra_metadata={TTL_KEY: f"{options.by}, {options.keep:.0f} s"},
     )
 
-    def assign(
-        table: ServicedTable,
-        snapshot: TableSnapshot,
-        request: WriteRequest,
-        flow: Flow,
-        *,
-        schema: str,
-        instant: str,
-        on_progress: Callable[[Progress], None],
-    ) -> Assignment:
+    def assign(write: Unassigned) -> Assignment:
         younger = sorted(set(plan.partitions) - set(again(snapshot=snapshot).partitions))
         if younger:
             raise Conflict(
@@ -116,8 +105,8 @@ def expire_partitions(
                 why="It was written to, or something pending or a savepoint names it now.",
                 remedy="Run the command again; nothing was deleted.",
             )
-        assigned = assign_rows(table, snapshot, request, flow, schema=schema, instant=instant, on_progress=on_progress)
-        taken = tuple(each for each in snapshot.latest_slices if each.partition_path in assigned.replaced)
+        assigned = assign_rows(write)
+        taken = tuple(each for each in write.snapshot.latest_slices if each.partition_path in assigned.replaced)
         return replace(assigned, taken=taken)
 
     begun = begin_write(table, request)
