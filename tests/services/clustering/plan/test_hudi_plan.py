@@ -49,6 +49,11 @@ def test_a_slice_without_a_base_file_counts_as_a_full_one() -> None:
     assert [len(each.slices) for each in plan.packed] == [1, 1]
 
 
+def test_what_is_set_aside_stays() -> None:
+    plan = plan_as_hudi(table(*groups_of([20, 10])), read_hudi_keys({}, hour=0), OPTIONS, excluded={("p", "f001-0")})
+    assert [each.reason.value for each in plan.decisions] == ["set-aside", "packed"]
+
+
 def test_what_the_new_groups_get() -> None:
     sort = {f"{PLAN}sort.columns": "city, day"}
     assert read_hudi_keys(sort, hour=0).layout == Layout(ClusterMode.SORT, ("city", "day"))

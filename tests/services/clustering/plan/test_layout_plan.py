@@ -71,6 +71,13 @@ def test_columns_may_change() -> None:
     assert plan_layout(groups, replace(OPTIONS, again=True), other).input_groups == 3
 
 
+def test_what_is_set_aside_stays() -> None:
+    """Also a small one that would go along with others."""
+    groups, excluded = table(*groups_of([100, 40, 80])), {("p", "f001-0"), ("p", "f002-0")}
+    plan = plan_layout(groups, OPTIONS, records([None, 40, None]), excluded=excluded)
+    assert (shown(plan), reasons(plan)) == (["p: f003"], "set-aside set-aside packed")
+
+
 def test_one_file_stays_what_it_is_where_its_keys_are_in_order() -> None:
     """A sort changes it, the hybrid layout does not."""
     by_key = replace(OPTIONS, layout=Layout(ClusterMode.HYBRID, ("city",)))

@@ -33,6 +33,7 @@ from lakeward.services.clustering.plan.pack_plan import (
     not_to_touch,
     over_the_cap,
     plan_of,
+    set_aside,
 )
 from lakeward.services.clustering.plan.partition_filter import EVERY_PARTITION, PartitionFilter
 from lakeward.table.file_group import FileSlice
@@ -99,12 +100,18 @@ def read_hudi_keys(keys: Mapping[str, str], *, hour: int) -> HudiPlanKeys:
 
 
 def plan_as_hudi(
-    snapshot: TableSnapshot, keys: HudiPlanKeys, options: PackOptions, *, partitions: Collection[str] | None = None
+    snapshot: TableSnapshot,
+    keys: HudiPlanKeys,
+    options: PackOptions,
+    *,
+    partitions: Collection[str] | None = None,
+    excluded: Collection[GroupId] = (),
 ) -> PackPlan:
     """
     Args:
         options: of these the cap on bytes counts, which Hudi has not.
         partitions: the paths of those that are looked at; None for all that the keys choose.
+        excluded: file groups that are parked or paused.
     """
     paths = {slice_.partition_path for slice_ in snapshot.latest_slices}
     looked_at = keys.partitions.choose(paths if partitions is None else paths & set(partitions))
@@ -113,7 +120,7 @@ def plan_as_hudi(
     for slice_ in snapshot.latest_slices:
         if slice_.partition_path not in looked_at:
             continue
-        found = not_to_touch(snapshot, slice_)
+        found = not_to_touch(snapshot, slice_) or set_aside(slice_, excluded)
         if found is None and slice_.base_bytes >= keys.small_file_limit:
             limit = format_size(keys.small_file_limit)
             found = PackReason.LARGE_ENOUGH, f"its base file has {format_size(slice_.base_bytes)}, of {limit} or more"

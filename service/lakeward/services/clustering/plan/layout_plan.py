@@ -39,6 +39,7 @@ from lakeward.services.clustering.plan.pack_plan import (
     neighbours,
     not_to_touch,
     plan_of_worth,
+    set_aside,
     too_few,
 )
 from lakeward.table.file_group import FileSlice
@@ -59,11 +60,13 @@ def plan_layout(
     records: Mapping[GroupId, LayoutRecord],
     *,
     partitions: Collection[str] | None = None,
+    excluded: Collection[GroupId] = (),
 ) -> PackPlan:
     """
     Args:
         records: of living file groups.
         partitions: the paths of those that are looked at; None for all.
+        excluded: file groups that are parked or paused.
     """
     decisions: dict[GroupId, PackDecision] = dict(frozen_decisions(snapshot, partitions))
     due: dict[str, list[FileSlice]] = defaultdict(list)
@@ -71,7 +74,8 @@ def plan_layout(
     for slice_ in snapshot.latest_slices:
         if partitions is not None and slice_.partition_path not in partitions:
             continue
-        found = not_to_touch(snapshot, slice_) or _laid_out(slice_, records.get(slice_.group_id), options)
+        found = not_to_touch(snapshot, slice_) or set_aside(slice_, excluded)
+        found = found or _laid_out(slice_, records.get(slice_.group_id), options)
         if found is None:
             due[slice_.partition_path].append(slice_)
         elif found[0] is PackReason.LAID_OUT and slice_.bytes < options.target_bytes * _SMALL:

@@ -117,9 +117,7 @@ def plan_packing(
     for slice_ in snapshot.latest_slices:
         if partitions is not None and slice_.partition_path not in partitions:
             continue
-        found = not_to_touch(snapshot, slice_) or _large_enough(slice_, options)
-        if found is None and slice_.group_id in excluded:
-            found = PackReason.SET_ASIDE, "it is parked or paused"
+        found = not_to_touch(snapshot, slice_) or _large_enough(slice_, options) or set_aside(slice_, excluded)
         if found is None:
             small[slice_.partition_path].append(slice_)
         else:
@@ -173,6 +171,10 @@ def frozen_decisions(
         if partitions is None or frozen.partition_path in partitions:
             place = (frozen.partition_path, frozen.file_id)
             yield place, PackDecision(*place, 0, PackReason.FROZEN, frozen.why)
+
+
+def set_aside(slice_: FileSlice, excluded: Collection[GroupId]) -> tuple[PackReason, str] | None:
+    return (PackReason.SET_ASIDE, "it is parked or paused") if slice_.group_id in excluded else None
 
 
 def not_to_touch(snapshot: TableSnapshot, slice_: FileSlice) -> tuple[PackReason, str] | None:

@@ -174,11 +174,12 @@ def _plan(
         paths = {slice_.partition_path for slice_ in snapshot.latest_slices}
         partitions = options.partitions.choose(paths if partitions is None else paths & set(partitions))
     if options.hudi_keys is not None:
-        return plan_as_hudi(snapshot, _hudi_keys(table, options.hudi_keys), options, partitions=partitions)
+        keys = _hudi_keys(table, options.hudi_keys)
+        return plan_as_hudi(snapshot, keys, options, partitions=partitions, excluded=excluded)
     if not options.layout.columns:
         return plan_packing(snapshot, options, partitions=partitions, excluded=excluded)
     records = load_layout_records(table.storage, table.base_path, snapshot)
-    return plan_layout(snapshot, options, records, partitions=partitions)
+    return plan_layout(snapshot, options, records, partitions=partitions, excluded=excluded)
 
 
 def _clusterable(table: ServicedTable) -> TableSnapshot:
