@@ -12,9 +12,9 @@ from lakeward.services.clustering.plan.layout import ClusterMode, Layout
 from lakeward.services.clustering.plan.layout_plan import plan_layout
 from lakeward.services.clustering.plan.layout_record import LayoutRecord, read_records, write_records
 from lakeward.services.clustering.plan.pack_options import PackOptions
-from lakeward.services.clustering.plan.pack_plan import PackPlan, PackReason
+from lakeward.services.clustering.plan.pack_plan import PackPlan
 from lakeward.table.file_system_view import GroupId
-from tests.services.clustering.plan.test_pack_plan import MIB, groups_of, shown, table
+from tests.services.clustering.plan.test_pack_plan import MIB, groups_of, shown, table, taken_by
 from tests.synthetic_table import file_group, minute
 
 BY_CITY = Layout(ClusterMode.SORT, ("city",))
@@ -118,19 +118,13 @@ def test_any_table(seed: int) -> None:
         again=dice.random() < 0.3,
     )
     plan = plan_layout(table(*groups, pending_clusterings=held), options, recorded)
-    places = [(each.partition_path, each.file_id) for each in plan.decisions]
-    assert sorted(places) == sorted((each.partition_path, each.file_id) for each in groups), seed
-    taken = [slice_.group_id for group in plan.packed for slice_ in group.slices]
-    assert len(taken) == len(set(taken)) and not held.keys() & set(taken), seed
-    assert set(taken) == {
-        place for place, each in zip(places, plan.decisions, strict=True) if each.reason is PackReason.PACKED
-    }, seed
+    taken = taken_by(plan, groups, held, seed)
     for group in plan.packed:
-        assert {slice_.partition_path for slice_ in group.slices} == {group.partition_path}, seed
         assert len(group.slices) == 1 or group.bytes <= options.together_bytes, seed
         assert 0.75 * options.target_bytes <= group.bytes / group.outputs or group.outputs == 1, seed
     assert options.bytes_max is None or plan.input_bytes <= options.bytes_max, seed
     assert plan_layout(table(*groups, pending_clusterings=held), options, recorded) == plan, seed
+    places = {(each.partition_path, each.file_id) for each in groups}
     after = [each for each in groups if (each.partition_path, each.file_id) not in taken]
     for group in plan.packed:
         sizes = [group.bytes / group.outputs / MIB] * group.outputs

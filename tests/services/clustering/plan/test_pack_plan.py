@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from lakeward.services.clustering.plan.pack_options import PackOptions
 from lakeward.services.clustering.plan.pack_plan import PackPlan, PackReason, plan_packing
 from lakeward.table.file_group import FileGroup, FrozenGroup
+from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 from tests.synthetic_table import file_group, minute, snapshot_of
 
@@ -142,6 +143,20 @@ def test_the_cap_takes_first_what_ends_most_file_groups() -> None:
     assert Counter(each.reason for each in plan.decisions) == {PackReason.PACKED: 10, PackReason.OVER_THE_CAP: 2}
 
 
+def taken_by(plan: PackPlan, groups: Sequence[FileGroup], held: Collection[GroupId], seed: int) -> list[GroupId]:
+    """Each file group has one decision, and what is packed is what they say: none twice, none that is held."""
+    places = [(each.partition_path, each.file_id) for each in plan.decisions]
+    assert sorted(places) == sorted((each.partition_path, each.file_id) for each in groups), seed
+    taken = [slice_.group_id for group in plan.packed for slice_ in group.slices]
+    assert len(taken) == len(set(taken)) and not set(held) & set(taken), seed
+    assert set(taken) == {
+        place for place, each in zip(places, plan.decisions, strict=True) if each.reason is PackReason.PACKED
+    }, seed
+    for group in plan.packed:
+        assert {slice_.partition_path for slice_ in group.slices} == {group.partition_path}, seed
+    return taken
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_any_table(seed: int) -> None:
     """Keeps 1, 2, 3, 4 and 5 of services/clustering/plan/pack_plan, on tables of every kind."""
@@ -156,15 +171,8 @@ def test_any_table(seed: int) -> None:
         target_bytes=100 * MIB, groups_min=dice.choice((2, 5)), bytes_max=dice.choice((None, 150 * MIB))
     )
     plan = plan_packing(table(*groups, pending_clusterings=held), options)
-    places = [(each.partition_path, each.file_id) for each in plan.decisions]
-    assert sorted(places) == sorted((each.partition_path, each.file_id) for each in groups), seed
-    taken = [slice_.group_id for group in plan.packed for slice_ in group.slices]
-    assert len(taken) == len(set(taken)) and not held.keys() & set(taken), seed
-    assert set(taken) == {
-        place for place, each in zip(places, plan.decisions, strict=True) if each.reason is PackReason.PACKED
-    }, seed
+    taken_by(plan, groups, held, seed)
     for group in plan.packed:
-        assert {slice_.partition_path for slice_ in group.slices} == {group.partition_path}, seed
         assert len(group.slices) > 1 and group.bytes <= options.target_bytes, seed
         assert max(slice_.bytes for slice_ in group.slices) * 3 <= group.bytes * 2, seed
     assert options.bytes_max is None or plan.input_bytes <= options.bytes_max, seed
