@@ -9,6 +9,7 @@ import pytest
 
 from lakeward.base.errors import Conflict, LakewardError
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
+from lakeward.services.archive.plan.archive_plan import KeptFor
 from lakeward.services.clustering.plan.layout import ClusterMode, Layout
 from lakeward.services.clustering.plan.pack_options import PackOptions
 from lakeward.services.clustering.run.clusterer import cluster
@@ -112,6 +113,7 @@ def test_a_pending_clustering_holds_the_archiver(tmp_path: Path) -> None:
     for number in range(3):
         write(base, [(f"r{number}", 1, "r", "x")], "insert", clock=table.clock, **APART)
     before = read_rows(base)
-    archive(base, options=SOON)
+    limits = {limit.reason: limit.instant for limit in archive(base, options=SOON).plan.limits}
+    assert limits[KeptFor.PENDING] == last.time
     times = [each.time for each in scan(base).timeline.completed_writes]
     assert times[0] <= last.time < at_work and read_rows(base) == before
