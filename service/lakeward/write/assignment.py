@@ -143,7 +143,7 @@ class Unassigned:
 
     table: ServicedTable
     snapshot: TableSnapshot
-    """Of the whole table."""
+    """It is of the whole table."""
     request: WriteRequest
     flow: Flow
     schema: str
