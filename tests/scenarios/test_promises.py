@@ -83,10 +83,11 @@ class SizedTable:
         (base / ".hoodie/hoodie.properties").write_bytes(properties or table_properties())
         (base / "p").mkdir()
         (base / "p/.hoodie_partition_metadata").write_text("commitTime=20260101000000000\npartitionDepth=1\n")
-        instant = format_instant_time(int(now * 1000), UTC)
+        born = now - 1.0  # A commit at `now` has an instant of its own.
+        instant = format_instant_time(int(born * 1000), UTC)
         for group, size in BASE_BYTES.items():
             write_base(base / "p" / f"{group}_0-7-0_{instant}.parquet", size)
-        self._complete(instant, now, [f"{group}_0-7-0_{instant}.parquet" for group in BASE_BYTES])
+        self._complete(instant, born, [f"{group}_0-7-0_{instant}.parquet" for group in BASE_BYTES])
 
     def commit(self, groups: list[str], now: float, chance: Random) -> None:
         instant = format_instant_time(int(now * 1000), UTC)
