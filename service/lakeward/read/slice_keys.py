@@ -71,7 +71,16 @@ def base_keys(
         key_columns: those of which keys are made; none where rows carry their keys.
     """
     columns = pa.schema([pa.field(RECORD_KEY_FIELD, pa.string()), *key_columns])
-    rows = base_rows(storage, path, columns, name=name, key_fields=key_columns.names, choose=choose, meter=meter)
+    rows = base_rows(
+        storage,
+        path,
+        columns,
+        name=name,
+        key_fields=key_columns.names,
+        choose=choose,
+        with_bloom=choose is not None,
+        meter=meter,
+    )
     for batch in rows:
         yield record_keys(batch, source=name)
 

@@ -181,6 +181,7 @@ def base_rows(
     name: str,
     key_fields: Collection[str] = (),
     choose: ChooseGroups | None = None,
+    with_bloom: bool = False,
     meter: ReadMeter | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a base file as they are in it, whatever lies on it. Raises `BrokenFile`, `Unsupported`, `NotFound`.
@@ -191,9 +192,10 @@ def base_rows(
         name: the file's in errors.
         key_fields: those of the columns of which keys are made.
         choose: which row groups are read; None: all.
+        with_bloom: `choose` finds the file's bloom filter in its footer.
     """
     with storage.open_input(path) as source:
-        for batch in open_base_file(source, columns, name=name, choose=choose, meter=meter):
+        for batch in open_base_file(source, columns, name=name, choose=choose, with_bloom=with_bloom, meter=meter):
             yield with_made_keys(batch, tuple(key_fields))
 
 
@@ -245,6 +247,7 @@ def _stored(
         name=path,
         key_fields=key_fields,
         choose=choose_undecided if query.by_statistics and ranged.conditions else None,
+        with_bloom=bool(ranged.on_keys.conditions),
         meter=meter,
     )
     for batch in batches:

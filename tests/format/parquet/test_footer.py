@@ -12,7 +12,13 @@ import pyarrow.parquet.encryption as pe
 import pytest
 
 from lakeward.base.errors import BrokenFile
-from lakeward.format.parquet.footer import TAIL_BYTES, footer_bytes, is_encrypted
+from lakeward.format.parquet.footer import (
+    TAIL_BYTES,
+    footer_bytes,
+    is_encrypted,
+    metadata_without_bloom,
+    without_bloom,
+)
 
 TABLE = pa.table(
     {
@@ -87,3 +93,45 @@ def test_a_damaged_footer_is_broken_or_read_but_never_anything_else() -> None:
             pass
         except Exception as error:
             raise AssertionError(f"seed {seed}") from error
+
+
+def _with_entries(entries: dict[str, str], *, rows: int = 2) -> bytes:
+    sink = io.BytesIO()
+    with pq.ParquetWriter(sink, TABLE.schema) as writer:
+        for _ in range(rows):
+            writer.write_table(TABLE)
+        writer.add_key_value_metadata(entries)
+    return sink.getvalue()
+
+
+BLOOM = "org.apache.hudi.bloomfilter"
+LARGE = "QUJD" * 30_000
+
+
+@pytest.mark.parametrize(
+    "entries", [{BLOOM: LARGE}, {"a": "b", BLOOM: LARGE, "z": BLOOM}, {BLOOM: LARGE, "z": "y" * 99_999}]
+)
+def test_a_footer_is_read_without_its_bloom_filter(entries: dict[str, str]) -> None:
+    """Invariant 1: only the filter is missing."""
+    data = _with_entries(entries)
+    whole = pq.ParquetFile(io.BytesIO(data)).metadata
+    found = metadata_without_bloom(io.BytesIO(data))
+    assert found is not None
+    assert found.metadata == {**whole.metadata, BLOOM.encode(): b""}
+    assert found.to_dict() == whole.to_dict() | {"serialized_size": found.serialized_size}
+    assert whole.serialized_size - found.serialized_size >= len(LARGE)
+    assert pq.ParquetFile(io.BytesIO(data), metadata=found).read() == pq.ParquetFile(io.BytesIO(data)).read()
+
+
+def test_a_footer_that_is_not_understood_stays() -> None:
+    """Invariant 1: what only looks like a filter is none, and a broken end is left to the library."""
+    text = b"\x18\x1b" + BLOOM.encode() + b"\x18\xc0\xa9\x07" + b"A" * 120_000 + b"\0"
+    table = pa.table({"b": pa.array([text])})
+    sink = io.BytesIO()
+    pq.write_table(table, sink, write_statistics=True)
+    data = sink.getvalue()
+    footer = data[-TAIL_BYTES - footer_bytes(data[-TAIL_BYTES:], file="f") : -TAIL_BYTES]
+    assert without_bloom(footer) == footer
+    assert without_bloom(footer[:40] + text + footer[40:]) == footer[:40] + text + footer[40:]
+    for broken in (b"", b"PAR1", data[:-1], data[:-TAIL_BYTES] + b"\xff\xff\xff\x7fPAR1", data[:-4] + b"PARE"):
+        assert metadata_without_bloom(io.BytesIO(broken)) is None

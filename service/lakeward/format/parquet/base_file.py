@@ -41,6 +41,7 @@ from lakeward.format.bloom_size import ROW_BYTES_MAX
 from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS, ChooseGroups, ParquetBatches
 from lakeward.format.parquet.behind import Behind
 from lakeward.format.parquet.counted_sink import CountedSink
+from lakeward.format.parquet.footer import metadata_without_bloom
 from lakeward.format.parquet.key_summary import SEAL_KEY, Extent, KeySummary, SealedKeys, seal
 from lakeward.format.parquet.long_values import Ranges, add_ranges, find_long
 from lakeward.format.parquet.pages import chunks_of, longest_value
@@ -355,6 +356,7 @@ def open_base_file(
     batch_rows: int = BATCH_ROWS,
     bytes_max: int = BATCH_BYTES_MAX,
     choose: ChooseGroups | None = None,
+    with_bloom: bool = False,
     meter: ReadMeter | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a base file in file order, in `schema`: columns the file does not have are filled in as by `project`,
@@ -364,10 +366,13 @@ def open_base_file(
 
     Args:
         choose: without it all row groups are read.
+        with_bloom: `choose` finds the file's bloom filter in its footer.
     """
     where = f"the base file {name}"
     with broken_if_unreadable(name):
-        file = ParquetBatches(source, where=where, bytes_max=bytes_max, coerce_int96_timestamp_unit="us")
+        file = ParquetBatches(
+            source, where=where, bytes_max=bytes_max, with_bloom=with_bloom, coerce_int96_timestamp_unit="us"
+        )
         metadata = file.metadata
         wanted = set(schema.names)
         columns = [column for column in file.schema.names if column in wanted]
@@ -441,8 +446,14 @@ def repeated_strings(source: BinaryIO, metadata: pq.FileMetaData) -> frozenset[s
 
 
 def _open(source: BinaryIO) -> pq.ParquetFile:
+    """For its footer, but for the bloom filter there."""
     return pq.ParquetFile(
-        source, pre_buffer=False, memory_map=False, buffer_size=256 * 1024, coerce_int96_timestamp_unit="us"
+        source,
+        metadata=metadata_without_bloom(source),
+        pre_buffer=False,
+        memory_map=False,
+        buffer_size=256 * 1024,
+        coerce_int96_timestamp_unit="us",
     )
 
 

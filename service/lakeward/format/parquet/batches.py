@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from lakeward.base.errors import Unsupported
 from lakeward.base.quantities import format_size
+from lakeward.format.parquet.footer import metadata_without_bloom
 from lakeward.format.parquet.pages import Chunk, PageWatch, TooMuch, chunks_of, longest_value
 from lakeward.format.parquet.read_meter import ReadMeter
 
@@ -40,10 +41,13 @@ _KEY_COLUMN = "_hoodie_record_key"
 class ParquetBatches:
     """An open Parquet file. Raises what the library does, and `BadPage`."""
 
-    def __init__(self, source: BinaryIO, *, where: str, bytes_max: int = BATCH_BYTES_MAX, **options: Any) -> None:
+    def __init__(
+        self, source: BinaryIO, *, where: str, bytes_max: int = BATCH_BYTES_MAX, with_bloom: bool = True, **options: Any
+    ) -> None:
         """
         Args:
             where: names the file in errors.
+            with_bloom: the `metadata` has the bloom filter of a base file, which takes four times its text.
             options: of the library's reader.
         """
         self._source = source
@@ -51,7 +55,8 @@ class ParquetBatches:
         self._bytes_max = max(bytes_max, _BATCH_BYTES)
         self._watch = PageWatch(source, self._bytes_max)
         self._options = {"pre_buffer": False, "memory_map": False, "buffer_size": _BUFFER_BYTES, **options}
-        file = pq.ParquetFile(self._watch, **self._options)
+        known = None if with_bloom else metadata_without_bloom(source)
+        file = pq.ParquetFile(self._watch, metadata=known, **self._options)
         self.metadata = file.metadata
         self.schema = file.schema_arrow
 

@@ -8,14 +8,22 @@ the schema.
 
     ... | footer: FileMetaData, Thrift compact protocol | length, 4 bytes little-endian | PAR1 or PARE
 
+The bloom filter of a base file is text in its footer, eight bytes for each row, and the library holds it four times.
+What reads rows and looks for no key opens the file without it.
+
 Touches: nothing; the digests of the last footers are remembered in the process.
+Keeps:   1. without its bloom filter a footer says all else that it said; one that cannot be taken apart stays as it is.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Iterator
 from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from lakeward.base.errors import BrokenFile
 from lakeward.format.parquet.thrift_compact import CompactReader
@@ -40,6 +48,13 @@ _CHUNKS, _FACTS, _TYPE, _CODEC, _SIZES = 1, 3, 1, 4, 16
 _CODEC_MAX = 7
 _UNENCODED, _REPETITIONS, _DEFINITIONS = 1, 2, 3
 _BYTE_ARRAY = 6
+
+_BLOOM_KEY = b"org.apache.hudi.bloomfilter"
+_BLOOM_ENTRY = b"\x18" + bytes([len(_BLOOM_KEY)]) + _BLOOM_KEY + b"\x18"
+"""The beginning of a KeyValue: its first field, a string, and the header of its second."""
+_SMALL_BLOOM_BYTES = 64 * 1024
+_FIRST_READ_BYTES = 64 * 1024
+"""As much as the library reads at first."""
 
 
 def footer_bytes(tail: bytes, *, file: str) -> int:
@@ -69,6 +84,44 @@ def read_ending(source: BinaryIO, size: int, *, file: str) -> tuple[bytes, bytes
         raise BrokenFile(f"{file} is shorter than its footer says.")
     source.seek(size - TAIL_BYTES - length)
     return tail, source.read(length)
+
+
+def metadata_without_bloom(source: BinaryIO) -> pq.FileMetaData | None:
+    """What the footer says but for its bloom filter, in as many reads as the library takes. None where the library is
+    to say by itself what is wrong with the file."""
+    size = source.seek(0, io.SEEK_END)
+    start = max(0, size - _FIRST_READ_BYTES)
+    source.seek(start)
+    ending = source.read(size - start)
+    length = int.from_bytes(ending[-TAIL_BYTES:-4], "little")
+    if not ending.endswith(_PLAIN) or not 0 < length <= min(_FOOTER_BYTES_MAX, size - TAIL_BYTES):
+        return None
+    footer = ending[-TAIL_BYTES - length : -TAIL_BYTES]
+    if length > len(footer):
+        source.seek(size - TAIL_BYTES - length)
+        footer = source.read(length)
+    shorter = without_bloom(footer)
+    return pq.read_metadata(pa.BufferReader(shorter + len(shorter).to_bytes(4, "little") + _PLAIN))
+
+
+def without_bloom(footer: bytes) -> bytes:
+    """The footer with an empty bloom filter, if it has a large one."""
+    at = footer.rfind(_BLOOM_ENTRY)
+    if at < 0:
+        return footer
+    reader = CompactReader(footer, at)
+    try:
+        entry = reader.struct_fields()
+        end = reader.position - 1
+        # Other entries, and the fields behind them: as bytes these are one more structure.
+        while reader.position < len(footer):
+            reader.struct_fields()
+    except ValueError:
+        return footer
+    value = at + len(_BLOOM_ENTRY)
+    if entry != {1, 2} or end - value < _SMALL_BLOOM_BYTES:
+        return footer
+    return footer[:value] + b"\0" + footer[end:]
 
 
 def is_encrypted(tail: bytes, footer: bytes, *, file: str) -> bool:
