@@ -446,7 +446,7 @@ def repeated_strings(source: BinaryIO, metadata: pq.FileMetaData) -> frozenset[s
 
 
 def _open(source: BinaryIO) -> pq.ParquetFile:
-    """For its footer, but for the bloom filter there."""
+    """The file is opened to read its footer, without the bloom filter there."""
     return pq.ParquetFile(
         source,
         metadata=metadata_without_bloom(source),

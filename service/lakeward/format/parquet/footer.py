@@ -54,7 +54,7 @@ _BLOOM_ENTRY = b"\x18" + bytes([len(_BLOOM_KEY)]) + _BLOOM_KEY + b"\x18"
 """The beginning of a KeyValue: its first field, a string, and the header of its second."""
 _SMALL_BLOOM_BYTES = 64 * 1024
 _FIRST_READ_BYTES = 64 * 1024
-"""As much as the library reads at first."""
+"""The library reads as much at first."""
 
 
 def footer_bytes(tail: bytes, *, file: str) -> int:
