@@ -58,7 +58,11 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "restore": [("TABLE", "--to", "20260101000000000", "--dry-run")],
     "clean": [("TABLE", "--dry-run")],
     "archive": [("TABLE", "--dry-run")],
-    "cluster": [("TABLE", "--dry-run", "--explain"), ("TABLE", "--min-groups", "2", "--writers", "stopped")],
+    "cluster": [
+        ("TABLE", "--dry-run", "--explain"),
+        ("TABLE", "--min-groups", "2", "--writers", "stopped"),
+        ("TABLE", "--undo", "--writers", "stopped"),
+    ],
     "ttl": [("TABLE", "--keep", "90d", "--dry-run"), ("TABLE", "--keep", "90d", "--by", "date", "--date-format", "x")],
     "service": [("TABLE", "--writers", "stopped"), ("TABLE", "--dry-run")],
     "table create": [

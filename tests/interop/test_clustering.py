@@ -214,6 +214,10 @@ def test_ranges_of_columns_by_tasks_of_spark(
         exit_code, report = lakeward("cluster", str(table.path), *arguments, "--writers", "stopped")
         assert exit_code == 0 and report["output_groups"] >= 4, report
         assert table.snapshot() == before
+        undone = table.copy_to(tmp_path / f"undone-{mode}")
+        exit_code, undo = lakeward("cluster", str(undone.path), "--undo", "--writers", "stopped")
+        assert exit_code == 0 and undo["undone"] == report["instant"], undo
+        assert undone.snapshot() == undone.snapshot(**BY_LISTING) == before
         write(spark, table, rows, {"k41": (5, "p1", mode), f"k9{mode}": (1, "p0", mode)}, "upsert")
         check(table, rows)
 

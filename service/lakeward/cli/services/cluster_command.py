@@ -1,6 +1,8 @@
-"""`lakeward cluster TABLE`: pack small file groups into larger ones; with --dry-run say which, and why.
+"""`lakeward cluster TABLE`: pack small file groups into larger ones; with --dry-run say which, and why; with --undo
+take the newest clustering back.
 
-Touches: stdout, stderr; the table, through `services/clustering/run/clusterer.py`.
+Touches: stdout, stderr; the table, through `services/clustering/run/clusterer.py`, and for an undo through
+         `services/together/clustering_undo.py`.
 Keeps:   nothing is written without a statement about the table's other writers, nor with --dry-run.
 """
 
@@ -31,6 +33,7 @@ from lakeward.services.clustering.run.clusterer import ClusteringReport, preview
 from lakeward.services.clustering.run.clusterer import cluster as run_clustering
 from lakeward.services.clustering.run.tasks import run_task_at
 from lakeward.services.clustering.settings import ClusteringSettings
+from lakeward.services.together.clustering_undo import preview_undo, undo_clustering
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +146,14 @@ def cluster(
     explain: Annotated[
         bool, typer.Option("--explain", help="List every file group with the reason why it is packed, or is not.")
     ] = False,
+    undo: Annotated[
+        bool,
+        typer.Option(
+            "--undo",
+            help="Undo the newest clustering, while nothing was written after it: its file groups go, those that it "
+            "replaced are the table's again. It goes with no other choice, and needs --writers stopped.",
+        ),
+    ] = False,
     given: LockArguments,
     engine: EngineArguments,
     dry_run: DryRunOption = False,
@@ -156,6 +167,15 @@ def cluster(
     by a later clean. Nothing is published while a write is at work in one of the partitions: it is done in a pause of
     the writers, or not.
     """
+    if undo:
+        chosen = by, mode, target_size, min_groups, yield_to_writers, memory
+        if any(each is not None for each in chosen) or again or explain or choice != ChoiceArguments():
+            raise UsageError(
+                "--undo goes with no choice of file groups or columns.",
+                why="It undoes the newest clustering, all of it.",
+                remedy="Leave the other options out.",
+            )
+        return _undo(opened, given, dry_run=dry_run)
     layout = _layout(by, mode)
     locks = given.over(opened, dry_run=dry_run)
     options = compaction_options(opened, locks)
@@ -193,6 +213,42 @@ def cluster(
         document=_as_json(report, dry_run=dry_run),
         lines=[*_summary(report, dry_run=dry_run), *(_decisions(plan) if explain else ())],
         is_nothing=not plan.packed,
+    )
+
+
+def _undo(opened: ZonedTable, given: LockArguments, *, dry_run: bool) -> Result:
+    """Raises `UsageError`, and what `undo_clustering` raises."""
+    if not dry_run and not given.says_stopped(opened):
+        raise UsageError(
+            "The undo of a clustering is refused beside writers.",
+            why="A writer that builds on the new file groups would lose rows, and no lock prevents that.",
+            remedy="Stop all writers and table services, and say so: --writers stopped.",
+        )
+    with serviced_table(opened, given.over(opened, dry_run=dry_run)) as serviced:
+        done = preview_undo(serviced) if dry_run else undo_clustering(serviced)
+    planned = done.planned
+    files = format_count(sum(len(names) for each in planned.undone for names in each.files.values()), "file")
+    would = "Would undo" if dry_run else "Undid"
+    lines = [f"{would} clustering {done.clustering}: {files} deleted, the table is as of commit {planned.target}."]
+    if planned.has_metadata_table:
+        lines.append("The metadata table is removed; the next Hudi writer that has it on rebuilds it.")
+    return Result(
+        document={
+            "dry_run": dry_run,
+            "undone": done.clustering,
+            "target": planned.target,
+            "restore": None if done.restored is None else done.restored.restore,
+            "completion_time": None if done.restored is None else done.restored.completion_time,
+            "cleans_undone": [each.clean for each in planned.brought_back],
+            "files_deleted": [
+                {"partition": path, "name": name}
+                for each in planned.undone
+                for path, names in each.files.items()
+                for name in names
+            ],
+            "metadata_table_removed": planned.has_metadata_table,
+        },
+        lines=lines,
     )
 
 

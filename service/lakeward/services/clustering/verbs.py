@@ -11,6 +11,6 @@ VERBS = (
         "/data/orders --dry-run",
         has_exit_code=True,
         panel="Service a table",
-        of=("rollback",),
+        of=("clean", "metadata", "rollback", "savepoint"),
     ),
 )

@@ -36,7 +36,7 @@ See:     docs/decisions/0035-restore.md
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from lakeward.base.errors import Conflict, TryLater
@@ -96,8 +96,13 @@ def preview_restore(table: ServicedTable, target: str) -> PlannedRestore:
     return prepare(table, target).planned
 
 
-def restore(table: ServicedTable, target: str) -> Restored:
+def restore(
+    table: ServicedTable, target: str, *, check: Callable[[PlannedRestore], None] = lambda planned: None
+) -> Restored:
     """Take the table back to the commit `target`.
+
+    Args:
+        check: looks, under the lock, at what would be done, before anything is; may raise `Refused`.
 
     Raises:
         UsageError: there is no such completed commit.
@@ -114,6 +119,7 @@ def restore(table: ServicedTable, target: str) -> Restored:
     with table.locked() as fence:
         _end_attempts(table, scan(table), fence)
         found = prepare(table, target)
+        check(found.planned)
         if not found.planned.brought_back:
             return _restore_now(table, found, fence)
         _make_way(table, found, fence)
@@ -121,6 +127,7 @@ def restore(table: ServicedTable, target: str) -> Restored:
     with table.locked() as fence:
         _end_attempts(table, scan(table), fence)
         now = prepare(table, target)
+        check(now.planned)
         if now.planned.brought_back:
             raise TryLater(
                 f"The table has not gone back to {target} yet: clean {now.planned.brought_back[0].clean} took files "

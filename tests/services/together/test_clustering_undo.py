@@ -1,0 +1,69 @@
+"""The newest clustering is undone, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakeward.base.errors import Refused
+from lakeward.services.together import clustering_undo
+from lakeward.services.together.clustering_undo import preview_undo, undo_clustering
+from lakeward.storage.local import LocalStorage
+from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ
+from tests.our_reader import read_rows, scan
+from tests.processes import ScriptedProcesses
+from tests.services.clean.run.cleaning import clean, data_files
+from tests.services.clustering.run.packing import pack
+from tests.services.clustering.run.test_clusterer import APART, FEW, made
+from tests.services.metadata.run.compacting_metadata import serviced_table
+from tests.write.writing import write
+
+
+def at(base: Path) -> clustering_undo.ServicedTable:
+    return serviced_table(str(base), LocalStorage(), ScriptedProcesses())
+
+
+@pytest.mark.parametrize("table_type", [COPY_ON_WRITE, MERGE_ON_READ])
+def test_the_replaced_file_groups_are_the_tables_again(tmp_path: Path, table_type: str) -> None:
+    """Also those that a clean set aside; a dry run writes nothing; a second undo has nothing to undo."""
+    base = made(tmp_path / "t", table_type, indexed=True)
+    before, groups, files = read_rows(base), {each.group_id for each in scan(base).latest_slices}, data_files(base)
+    instant = pack(base, packing=FEW).instant
+    clean(base, LocalStorage(), keep_seconds=3600.0)
+    packed = data_files(base)
+    assert preview_undo(at(base)).clustering == instant and data_files(base) == packed
+    done = undo_clustering(at(base))
+    assert done.clustering == instant and done.restored is not None
+    assert {each.group_id for each in scan(base).latest_slices} == groups
+    assert read_rows(base) == before and files <= data_files(base)
+    with pytest.raises(Refused, match="none on the active timeline"):
+        undo_clustering(at(base))
+
+
+def test_what_was_written_later_is_not_lost(tmp_path: Path) -> None:
+    """Keeps 2 of services/together/clustering_undo: refused, with the write's name."""
+    base = made(tmp_path / "t")
+    pack(base, packing=FEW)
+    write(base, [("p21", 9, "p", "later")], **APART)
+    before, later = read_rows(base), scan(base).timeline.completed_writes[-1].time
+    for undo in (preview_undo, undo_clustering):
+        with pytest.raises(Refused, match=f"{later} came later"):
+            undo(at(base))
+    assert read_rows(base) == before
+
+
+def test_a_write_that_completes_while_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps 1 of services/together/clustering_undo: the look under the lock counts."""
+    base, choose = made(tmp_path / "t"), clustering_undo._choose
+    pack(base, packing=FEW)
+
+    def choose_and_write(table: clustering_undo.ServicedTable) -> tuple[str, str]:
+        chosen = choose(table)
+        write(base, [("p21", 9, "p", "meanwhile")], **APART)
+        return chosen
+
+    monkeypatch.setattr(clustering_undo, "_choose", choose_and_write)
+    with pytest.raises(Refused, match="came later"):
+        undo_clustering(at(base))
+    assert [row["v"] for row in read_rows(base) if row["id"] == "p21"] == ["meanwhile"]
