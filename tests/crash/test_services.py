@@ -5,23 +5,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lakeward.base.errors import UsageError
+from lakeward.engine.dispatch.in_process import InProcessDispatcher
+from lakeward.protocol.job_kind import JobKind
 from lakeward.services.clean.run.cleaner import Cleaner
 from lakeward.services.clean.run.undo import undo_clean
+from lakeward.services.clustering.job import SERVICE as CLUSTERING
+from lakeward.services.clustering.job import ClusteringMemory, ClusteringRules
+from lakeward.services.clustering.plan.layout import ClusterMode, Layout
+from lakeward.services.clustering.plan.pack_options import PackOptions
+from lakeward.services.clustering.run.tasks import run_task as run_clustering_task
 from lakeward.services.savepoint.run import delete_savepoint
+from lakeward.services.service import Care, order_at_once
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from lakeward.table.listing_source import ListingSource
+from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ
 from lakeward.table.quarantine import load_quarantine
+from lakeward.write.write_start import end_dead_writes
 from tests.clocks import SkippingClock
 from tests.crash import metadata_compacting
 from tests.crash.compacting import check_readable, everything, is_leftover
-from tests.crash.harness import Case, Extent, Place, Row, cases_of
+from tests.crash.harness import Case, Extent, Place, Row, Run, cases_of
 from tests.faults import FaultKind
 from tests.golden_tables import copy_golden, expected_rows
 from tests.metadata_golden import GOLDEN as WITH_METADATA
@@ -39,6 +51,8 @@ from tests.services.clean.run.cleaning import (
     data_files,
 )
 from tests.services.clean.run.retiring import RetiringTable, retire, retiring_table
+from tests.services.clustering.run.packing import pack
+from tests.services.clustering.run.test_clusterer import made as made_small_groups
 from tests.services.metadata.run.compacting_metadata import serviced_table
 from tests.services.savepoint import test_run as saving
 from tests.write.judged import judged_values
@@ -257,6 +271,60 @@ def deleting_a_savepoint(golden: str, folder: Path) -> Case:
     return Case(table=table, run=run, again=again, check_now=check_now, check_end=check_end)
 
 
+def laying_out(mode: str, folder: Path) -> Case:
+    """Rows are brought together by columns, by tasks that leave files for each other. Keeps 1 and 3 of
+    services/clustering/run/clusterer: the same rows at every moment, and at the end every index knows their places."""
+    packing = PackOptions(groups_min=2, layout=Layout(ClusterMode(mode), ("v", "ts")))
+
+    def run(base: Path | str, storage: Any, processes: ScriptedProcesses, **options: Any) -> None:
+        pack(base, storage, processes, packing=packing, **options)
+
+    return clustered(made_small_groups(folder, MERGE_ON_READ, indexed=True), run)
+
+
+def clustering_by_the_daemon(table_type: str, folder: Path) -> Case:
+    """The daemon's job. Keeps 1 and 3 of services/clustering/run/clusterer. What a killed job leaves is rolled back
+    before the next one comes."""
+
+    def run(base: Path | str, storage: Any, processes: ScriptedProcesses, **options: Any) -> None:
+        table = serviced_table(str(base), storage, processes, **options)
+        rules = ClusteringRules(PackOptions(groups_min=2), None, False)
+        care = Care(rules, ClusteringMemory(), {}, lambda paths: None, {}, True)
+        order = order_at_once(
+            JobKind.CLUSTERING,
+            str(base),
+            choose=lambda _: InProcessDispatcher(),
+            scanned=lambda: table.snapshot(service=CLUSTERING.permission),
+        )
+        CLUSTERING.run(table, care, replace(order, task=lambda _: partial(run_clustering_task, storage)))
+
+    def again(base: Path | str, storage: Any, processes: ScriptedProcesses, **options: Any) -> None:
+        end_dead_writes(serviced_table(str(base), storage, processes, **options))
+        run(base, storage, processes, **options)
+
+    return replace(clustered(made_small_groups(folder, table_type, indexed=True), run), again=again)
+
+
+def clustered(table: Path, run: Run) -> Case:
+    before = read_rows(table)
+
+    def check_now(base: Path, whole: Path) -> None:
+        assert read_rows(base) == before
+
+    def check_end(base: Path, whole: Path) -> None:
+        # A run that finds nothing to do begins nothing, and leaves what does no harm to the next service.
+        swept = serviced_table(str(base), LocalStorage(), ScriptedProcesses())
+        with swept.locked():
+            swept.sweep(scan(base))
+        check_now(base, whole)
+        assert [each.partition_path for each in scan(base).latest_slices] == ["p", "q"]
+        assert scan(base).timeline.pending == () and not scan(base).uncommitted_files
+        check_nothing_left(base)
+        metadata_compacting.check_agrees(base)
+
+    return Case(table=table, run=run, check_now=check_now, check_end=check_end)
+
+
 def check_nothing_left(base: Path) -> None:
     """What is below the quarantine goes with its run."""
     assert [path for path in everything(base) if is_leftover(path) and ".quarantine" not in path] == []
@@ -286,6 +354,10 @@ ROWS = (
     Row(make=archiving, table=WITH_METADATA, disk=KILLED_OR_FAILED, patches=SMALL_LEVELS),
     Row(make=making_a_savepoint, table="v9", disk=ALL),
     Row(make=deleting_a_savepoint, table="v9", disk=ALL),
+    Row(make=laying_out, table="hybrid", disk=NIGHTLY, store=NIGHTLY),
+    Row(make=laying_out, table="sort", disk=NIGHTLY),
+    Row(make=clustering_by_the_daemon, table=MERGE_ON_READ, disk=NIGHTLY),
+    Row(make=clustering_by_the_daemon, table=COPY_ON_WRITE, disk=NIGHTLY, store=NIGHTLY),
 )
 
 
