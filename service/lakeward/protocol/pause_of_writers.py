@@ -4,20 +4,32 @@ A write that is pending while groups are replaced may have looked at the table b
 be where no reader looks. So none may be at work: neither one whose heartbeat beats, nor one that is pending and seems
 dead, until it is rolled back. One that says nothing of the partitions it touches may touch any.
 
-Touches: reads the table's timeline and the profiles of pending writes, where the operator does not say that writers are
-         stopped.
+A write without a heartbeat is of a writer that cleans up failed writes eagerly, or never. An eager one rolls back what
+is pending when it begins, whatever lives, and deletes files without the lock:
+
+    t0 W begins, and plans the rollback of our attempt; t1 we publish it; t2 W deletes its files: the rows are lost.
+
+So beside such a writer nothing is begun, and nothing is published while a rollback of the attempt is pending.
+
+Touches: reads the table's timeline, the profiles of pending writes, and whether they have heartbeats, where the
+         operator does not say that writers are stopped.
 Keeps:   1. a pending write that may touch one of the partitions is at work, alive or dead;
-         2. the wait is bounded.
+         2. the wait is bounded;
+         3. a pending write that has no heartbeat is refused by name;
+         4. a pending rollback of the service's own attempt, or of what cannot be read, is at work.
+See:     docs/decisions/0148-writers-without-a-heartbeat.md
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from lakeward.base.errors import TryLater
+from lakeward.base.errors import Refused, TryLater
 from lakeward.format.timeline.instant import Instant
+from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.timeline import WRITE_ACTIONS
 
@@ -33,11 +45,20 @@ def writes_at_work(
         own: the instant of the service's own attempt.
     """
     for each in snapshot.timeline.pending:
+        if each.action == "rollback" and own is not None:
+            if snapshot.rollback_targets.get(each.time, own) == own:
+                yield each
+            continue
         if each.time == own or each.action not in WRITE_ACTIONS:
             continue
         profile = snapshot.write_profiles.get(each.time)
         if profile is None or not profile.partitions.isdisjoint(partitions):
             yield each
+
+
+def has_heartbeat(storage: Storage, base_path: str, write: Instant) -> bool:
+    """Whether its writer keeps one, alive or dead."""
+    return storage.stat(heartbeat_path(base_path, write.time)) is not None
 
 
 class PauseOfWriters:
@@ -54,6 +75,7 @@ class PauseOfWriters:
             return
         started, limit = self._table.clock.monotonic(), self._table.options.yielding.seconds
         while (write := next(self._at_work(), None)) is not None:
+            self._check_has_heartbeat(write)
             waited = self._table.clock.monotonic() - started
             if waited >= limit:
                 raise TryLater(
@@ -64,6 +86,22 @@ class PauseOfWriters:
                     "back first (lakeward rollback). Nothing was published.",
                 )
             self._table.pause(f"{write.action} {write.time} is at work", waited, seconds=_POLL_SECONDS)
+
+    def _check_has_heartbeat(self, write: Instant) -> None:
+        """Raises `Refused`."""
+        table = self._table
+        if write.action == "rollback" or has_heartbeat(table.storage, table.base_path, write):
+            return
+        # t0 we list the timeline; t1 the write is completed; t2 its heartbeat goes; t3 we look for it.
+        if all(each.time != write.time for each in self._at_work()):
+            return
+        raise Refused(
+            f"{write.action} {write.time} has no heartbeat: its writer cleans up failed writes eagerly, or never.",
+            why="An eager writer rolls back what is pending when it begins, also what is at work, without the lock. "
+            "Rows could be lost with the new file groups.",
+            remedy="Give each writer a lock and hoodie.clean.failed.writes.policy=LAZY, or stop the writers and say so "
+            "(--writers stopped). Where the write's process is gone: lakeward rollback TABLE --writers stopped.",
+        )
 
     def is_clear(self) -> bool:
         return self._table.options.writers_stopped or next(self._at_work(), None) is None

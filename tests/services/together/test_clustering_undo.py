@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.base.errors import Refused
+from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.together import clustering_undo
 from lakeward.services.together.clustering_undo import preview_undo, undo_clustering
 from lakeward.storage.local import LocalStorage
@@ -20,7 +21,7 @@ from tests.services.metadata.run.compacting_metadata import serviced_table
 from tests.write.writing import write
 
 
-def at(base: Path) -> clustering_undo.ServicedTable:
+def at(base: Path) -> ServicedTable:
     return serviced_table(str(base), LocalStorage(), ScriptedProcesses())
 
 
@@ -58,7 +59,7 @@ def test_a_write_that_completes_while_it_begins(tmp_path: Path, monkeypatch: pyt
     base, choose = made(tmp_path / "t"), clustering_undo._choose
     pack(base, packing=FEW)
 
-    def choose_and_write(table: clustering_undo.ServicedTable) -> tuple[str, str]:
+    def choose_and_write(table: ServicedTable) -> tuple[str, str]:
         chosen = choose(table)
         write(base, [("p21", 9, "p", "meanwhile")], **APART)
         return chosen

@@ -32,7 +32,7 @@ from lakeward.base.quantities import format_count, format_size, format_time
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures, JobReport, JobResult, ProblemKind, WorkProblem
-from lakeward.protocol.pause_of_writers import writes_at_work
+from lakeward.protocol.pause_of_writers import has_heartbeat, writes_at_work
 from lakeward.protocol.problem import problem_of
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
@@ -193,7 +193,7 @@ def _demand(facts: TableFacts, care: Care[ClusteringRules]) -> ServiceDemand:
         size = min(sum(each.bytes for each in due), cap)
         why = f"{format_count(groups, 'small file group')} can become {len(look.packed)}"
         return ServiceDemand(True, why, file_groups=groups, read_bytes=size, write_bytes=size)
-    why, again_at = _held(snapshot, care, look, now)
+    why, again_at = _held(facts, care, look, now)
     memory.why = why
     if memory.waiting_since is None:
         memory.waiting_since = now
@@ -266,10 +266,9 @@ def _bytes_max(rules: ClusteringRules, pauses: WriterPauses, runs: Sequence[RunR
     return min(max(pauses.bytes_max, rules.options.target_bytes), max(0, rules.bytes_per_day - today))
 
 
-def _held(
-    snapshot: TableSnapshot, care: Care[ClusteringRules], look: ClusteringLook, now: float
-) -> tuple[str, float | None]:
+def _held(facts: TableFacts, care: Care[ClusteringRules], look: ClusteringLook, now: float) -> tuple[str, float | None]:
     """What it waits for, and when that may be over though nothing changes."""
+    snapshot = facts.snapshot
     pauses: WriterPauses = care.memory.pauses
     paths = {each.partition_path for each in look.packed}
     tries = f"given up {pauses.given_up:,} times in a row, the last: {pauses.why}"
@@ -282,7 +281,10 @@ def _held(
         return f"{tries} Next try at {format_time(until)}.", until
     for path in free:
         if (write := next(writes_at_work(snapshot, (path,)), None)) is not None:
-            return f"{write.action} {write.time} is at work, or was left by a process that died.", pauses.next_try(now)
+            why = f"{write.action} {write.time} is at work, or was left by a process that died."
+            if not has_heartbeat(facts.storage, snapshot.base_path, write):
+                why += " It has no heartbeat: set hoodie.clean.failed.writes.policy=LAZY for its writer."
+            return why, pauses.next_try(now)
     today = [each for each in look.runs if each.completed_at > now - DAY_SECONDS]
     until = today[0].completed_at + DAY_SECONDS if today else None
     most = "" if care.rules.bytes_per_day is None else f" ({format_size(care.rules.bytes_per_day)})"

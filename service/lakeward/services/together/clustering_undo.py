@@ -84,7 +84,10 @@ def _choose(table: ServicedTable) -> tuple[str, str]:
 
 
 def _is_clustering(reader: TimelineReader, instant: Instant) -> bool:
-    return instant.action == "replacecommit" and reader.commit_metadata(instant).operation_type == _CLUSTER
+    if instant.action != "replacecommit":
+        return False
+    commit = reader.commit_metadata(instant)
+    return commit is not None and commit.operation_type == _CLUSTER
 
 
 def _check_alone(clustering: str, planned: PlannedRestore) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from lakeward.base.errors import Conflict, LakewardError, Refused, TryLater, Ver
 from lakeward.cli.main import run
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.format.timeline.commit_metadata import CommitMetadata, read_commit_metadata, write_commit_metadata
+from lakeward.format.timeline.rollback_plan import RollbackPlan, encode_rollback_plan
 from lakeward.index.index_type import IndexType
 from lakeward.merge.memory_budget import MemoryBudget
 from lakeward.merge.runs.run_windows import RunWindows
@@ -244,7 +246,7 @@ def test_a_pending_write_holds_back(tmp_path: Path) -> None:
     base = made(tmp_path / "t")
     before, instant = read_rows(base), pending_write(base)
     for beat in (base / ".hoodie" / ".heartbeat").iterdir():
-        beat.unlink()
+        os.utime(beat, (beat.stat().st_mtime - 7200,) * 2)
     waits = {**SHARED, "yielding": YieldOptions(seconds=0.0)}
     with pytest.raises(TryLater, match=instant):
         pack(base, packing=FEW, **waits)
@@ -254,6 +256,36 @@ def test_a_pending_write_holds_back(tmp_path: Path) -> None:
     pack(base, packing=FEW, partitions={"q"}, **waits)
     assert [each.partition_path for each in scan(base).latest_slices] == ["p", "p", "p", "q"]
     assert read_rows(base) == before
+
+
+def test_a_write_without_a_heartbeat_is_refused(tmp_path: Path) -> None:
+    """Keeps 3 of protocol/pause_of_writers: its writer would roll back what is at work; not where writers are
+    stopped."""
+    base = made(tmp_path / "t")
+    instant, files = pending_write(base), data_files(base)
+    for beat in (base / ".hoodie" / ".heartbeat").iterdir():
+        beat.unlink()
+    with pytest.raises(Refused, match=f"{instant} has no heartbeat"):
+        pack(base, packing=FEW, **SHARED)
+    assert data_files(base) == files
+
+
+def test_a_rollback_of_it_holds_it_back(tmp_path: Path) -> None:
+    """Keeps 4 of protocol/pause_of_writers: another engine is about to delete the files of the attempt."""
+    base, storage = made(tmp_path / "t"), LocalStorage()
+    before = read_rows(base)
+    timeline = base / ".hoodie" / "timeline"
+
+    def roll_back() -> None:
+        (own,) = (each.time for each in scan(base).timeline.pending)
+        plan = encode_rollback_plan(RollbackPlan(own, "replacecommit", {}), base_path=str(base))
+        (timeline / "29990101000000000.rollback.requested").write_bytes(plan)
+
+    table = serviced_table(str(base), storage, ScriptedProcesses(), **SHARED, yielding=YieldOptions(seconds=0.0))
+    with pytest.raises(TryLater, match="rollback 29990101000000000 is at work"):
+        cluster(table, FEW, meanwhile(roll_back), lambda *of: run_task(storage, *of))
+    (timeline / "29990101000000000.rollback.requested").unlink()
+    assert read_rows(base) == before and len(scan(base).latest_slices) == 6
 
 
 def test_a_write_that_begins_meanwhile_holds_back(tmp_path: Path) -> None:
