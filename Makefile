@@ -123,7 +123,7 @@ test-services: .venv/ready ## Run the tests that need a real PostgreSQL or ZooKe
 lint: .venv/ready ## Check style, types and the order of the rooms
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
 	$(BIN)/lint-imports
 	@$(BIN)/python -m tests.words
 
