@@ -1,4 +1,10 @@
-"""The changes that `lakeward.scan.change_scan` finds, against those of released Hudi's query, window by window."""
+"""Changes of rows. Those that `lakeward.scan.change_scan` finds are those of released Hudi's query, window by window.
+And tables with change data capture that Hudi or we compact, in all three modes: what Hudi's reader of changes says.
+
+Hudi's CDC query on Spark leaves compactions out and infers changes from delta commits; Flink's reads the logs of
+changes that compactions write, too (`consumeChangesFromCompaction`). The second is asked here of the same classes: the
+switch is set in the query's own extractor before it runs.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +13,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from lakeward.base.clock import SystemClock
@@ -14,13 +21,244 @@ from lakeward.base.errors import Refused
 from lakeward.scan.change_scan import ChangeQuery, ChangeScan
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import take_snapshot
+from lakeward.table.table_config import load_table_config
+from lakeward.table.timeline.savepoints import read_savepoints
+from lakeward.table.timeline.timeline import load_timeline
+from lakeward.write import write as write_rows
 from tests.hudi.table import HudiTable, TableShape
-from tests.interop.test_change_capture import Captured
+from tests.interop.hybrid_table import OPTIONS
+from tests.interop.lakeward_cli import lakeward
+from tests.interop.test_compaction import assert_verified
+from tests.services.clean.run.cleaning import clean, data_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.interop
+
+
+def changes(table: HudiTable, begin: str, end: str, *, of_compactions: bool = False) -> list[str]:
+    """Operation, row before and after of each change in (begin, end], without instants and meta columns."""
+    frame = table.frame(
+        **{
+            "hoodie.datasource.query.type": "incremental",
+            "hoodie.datasource.query.incremental.format": "cdc",
+            "hoodie.datasource.read.begin.instanttime": begin,
+            "hoodie.datasource.read.end.instanttime": end,
+        }
+    )
+    if of_compactions:
+        _consume_changes_of_compactions(frame._jdf)
+    return sorted(json.dumps((row["op"], _row(row["before"]), _row(row["after"]))) for row in frame.collect())
+
+
+def _consume_changes_of_compactions(frame: Any) -> None:
+    index = frame.queryExecution().analyzed().collectLeaves().head().relation().location()
+    extractor = _field(index, "cdcExtractor").get(index)
+    _field(extractor, "consumeChangesFromCompaction").setBoolean(extractor, True)
+    again = extractor.getClass().getDeclaredMethod("initInstantAndCommitMetadata", None)
+    again.setAccessible(True)
+    again.invoke(extractor, None)
+
+
+def _field(owner: Any, name: str) -> Any:
+    field = owner.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field
+
+
+def _row(image: str | None) -> dict[str, Any] | None:
+    row = json.loads(image or "null")  # a log of changes gives the text `null` where a delta commit gives none
+    return row and {name: value for name, value in row.items() if not name.startswith("_hoodie")}
+
+
+class Captured:
+    """A table that captures changes, which Hudi writes."""
+
+    def __init__(self, spark: SparkSession, table: HudiTable) -> None:
+        self._spark = spark
+        self.table = table
+
+    def copy_to(self, path: Path) -> Captured:
+        return Captured(self._spark, self.table.copy_to(path))
+
+    def write(self, *rows: tuple[str, int, str], operation: str = "upsert", part: str = "p") -> None:
+        values = ", ".join(f"('{key}', '{part}', {ts}L, '{value}')" for key, ts, value in rows)
+        self.table.write(self._spark.sql(f"SELECT * FROM VALUES {values} AS t(id, part, ts, v)"), operation)
+
+    def write_own(self, *rows: tuple[str, int, str], operation: str, **options: Any) -> None:
+        keys, orders, values = (list(each) for each in zip(*rows, strict=True))
+        batch = {"id": keys, "part": ["p"] * len(keys), "ts": pa.array(orders, pa.int64()), "v": values}
+        write_rows(pa.table(batch), str(self.table.path), operation=operation, writers_stopped=True, **options)
+
+    def compact(self, *options: str) -> list[tuple[str, list[str]]]:
+        """What was carried out: action, and the kinds of its operations."""
+        code, printed = lakeward("compact", str(self.table.path), "--writers", "stopped", *options)
+        assert code == 0, printed
+        return [(each["action"], [one["kind"] for one in each["operations"]]) for each in printed["compactions"]]
+
+    def ends(self) -> list[str]:
+        """The completion times of all commits but log compactions."""
+        timeline = self.table.path / ".hoodie/timeline"
+        return [
+            completed
+            for requested, completed in self.table.completed_instants()
+            if not (timeline / f"{requested}.logcompaction.requested").exists()
+        ]
+
+
+@pytest.mark.slow
+@pytest.mark.wide
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("mode", ["OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER"])
+def test_changes_are_those_of_hudis_compaction(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+    """FULL, LOG, and LOG before FULL, asked for in the hybrid form, which is split here: over all commits, and over
+    each for itself, Hudi reads the changes that it reads where it compacted, with those of compactions and without;
+    and so it does of what it writes afterwards."""
+    shape = TableShape(
+        partition_fields="part",
+        index="BUCKET",
+        buckets=1,
+        options={
+            "hoodie.metadata.enable": "true",
+            "hoodie.table.cdc.enabled": "true",
+            "hoodie.table.cdc.supplemental.logging.mode": mode,
+        },
+    )
+    hudis = Captured(spark, HudiTable(spark, tmp_path / "hudis", shape))
+    hudis.write(*((f"k{number:02}", 10, f"a{number}") for number in range(10)), operation="bulk_insert")
+    hudis.write(("k00", 11, "b"), ("k01", 11, "a1"), ("k02", 5, "late"), ("n1", 11, "new"), ("k08", 10, "a8"))
+    hudis.write(("k03", 11, ""), ("n2", 11, "x"))
+    hudis.write(("k04", 11, ""), operation="delete")
+    hudis.write(("n2", 12, ""), operation="delete")
+    hudis.write(("zz", 12, ""), operation="delete")
+    full, mixed, log = (hudis.copy_to(tmp_path / name) for name in ("full", "mixed", "log"))
+    hudis.table.compact()
+    assert full.compact("--type", "full") == [("compaction", ["FULL"])]
+    assert mixed.compact(*OPTIONS, "--type", "log") == [("logcompaction", ["LOG"])]
+    assert mixed.compact("--type", "full") == [("compaction", ["FULL"])]
+    assert log.compact(*OPTIONS, "--type", "log") == [("logcompaction", ["LOG"])]
+
+    compacted = hudis.ends()
+    for of_compactions in (True, False):
+        expected = changes(hudis.table, "000", compacted[-1], of_compactions=of_compactions)
+        for each in (full, mixed):
+            assert changes(each.table, "000", each.ends()[-1], of_compactions=of_compactions) == expected
+    expected = changes(hudis.table, *compacted[-2:], of_compactions=True)
+    assert [json.loads(change)[0] for change in expected] == ["d", "i", "u", "u", "u", "u"]
+    for each in (full, mixed):
+        assert changes(each.table, *each.ends()[-2:], of_compactions=True) == expected
+
+    for each in (hudis, full, mixed, log):
+        each.write(("k00", 13, "c"), ("n1", 12, "again"))
+    expected = changes(hudis.table, *hudis.ends()[-2:])
+    for each in (full, mixed, log):
+        assert changes(each.table, *each.ends()[-2:]) == expected
+        assert each.table.snapshot(with_meta=False) == hudis.table.snapshot(with_meta=False)
+        assert_verified(each.table)
+    for window in itertools.pairwise(compacted[:-1]):
+        assert changes(log.table, *window) == changes(hudis.table, *window)
+    if mode == "DATA_BEFORE_AFTER":  # what a log is to other services, no mode changes
+        assert_kept_and_cleaned(spark, full, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.wide
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    ("table_type", "index", "mode"),
+    [
+        ("COPY_ON_WRITE", "SIMPLE", "DATA_BEFORE_AFTER"),
+        ("COPY_ON_WRITE", "BUCKET", "OP_KEY_ONLY"),
+        ("MERGE_ON_READ", "SIMPLE", "DATA_BEFORE"),
+        ("MERGE_ON_READ", "BUCKET", "DATA_BEFORE_AFTER"),
+    ],
+)
+def test_changes_are_those_of_hudis_writes(
+    spark: SparkSession, tmp_path: Path, table_type: str, index: str, mode: str
+) -> None:
+    """One table that Hudi writes to and a copy that we write to: Hudi's reader finds the same changes in each commit,
+    rows that lose, go and come among them. Of an insert into a small file it finds Lakeward's, and fails at its own."""
+    options = {
+        "hoodie.metadata.enable": "true",
+        "hoodie.table.cdc.enabled": "true",
+        "hoodie.table.cdc.supplemental.logging.mode": mode,
+        "hoodie.datasource.write.table.type": table_type,
+        "hoodie.parquet.small.file.limit": "104857600",
+    }
+    hudis = Captured(
+        spark,
+        HudiTable(
+            spark, tmp_path / "hudis", TableShape(partition_fields="part", index=index, buckets=1, options=options)
+        ),
+    )
+    hudis.write(*((f"k{number}", 10, "a") for number in range(5)), operation="insert")
+    own = hudis.copy_to(tmp_path / "own")
+    into_buckets: dict[str, Any] = {"buckets": 1} if index == "BUCKET" else {"index": "simple"}
+    for operation, rows in (
+        ("upsert", [("k1", 11, "b"), ("k7", 11, "new"), ("k2", 5, "late")]),
+        ("upsert", [("k2", 5, "late")]),
+        ("delete", [("k3", 11, ""), ("zz", 11, "")]),
+        ("upsert", [("k4", 10, "a")]),
+        ("delete", [(f"k{number}", 0, "") for number in range(8)]),
+    ):
+        hudis.write(*rows, operation=operation)
+        own.write_own(*rows, operation=operation, **into_buckets)
+        assert changes(own.table, *own.ends()[-2:]) == changes(hudis.table, *hudis.ends()[-2:])
+        assert own.table.snapshot(with_meta=False) == hudis.table.snapshot(with_meta=False)
+    for each in (hudis, own):
+        each.write(("k9", 12, "again"))
+    assert changes(own.table, *own.ends()[-2:]) == changes(hudis.table, *hudis.ends()[-2:])
+
+    own.write_own(("n1", 1, "x"), operation="insert", **into_buckets)
+    assert [json.loads(change)[0] for change in changes(own.table, *own.ends()[-2:])] == ["i"]
+    if table_type == "COPY_ON_WRITE":
+        hudis.write(("n1", 1, "x"), operation="insert")
+        with pytest.raises(Exception, match="There should be a cdc log file"):
+            changes(hudis.table, *hudis.ends()[-2:])
+
+
+def assert_kept_and_cleaned(spark: SparkSession, captured: Captured, folder: Path) -> None:
+    """A plan that Hudi made over a log of changes is carried out; a savepoint of Lakeward at the compaction names the
+    files that Hudi's does, and a clean of Lakeward takes the files that Hudi's takes, logs of changes among them; Hudi
+    reads on by its metadata table."""
+    (first,) = captured.table.compactions()
+    planned = captured.table.schedule_compaction()
+    assert captured.compact("--type", "full") == [("compaction", ["FULL"])]
+    assert captured.table.compactions() == (first, planned)
+    own, of_hudi = (captured.copy_to(folder / f"{name}-cleans").table for name in ("lakeward", "hudi"))
+    rows = captured.table.snapshot()
+
+    lakeward("savepoint", "create", str(own.path), first, "--writers", "stopped", "--comment", "why")
+    spark.sql(
+        f"CALL create_savepoint(path => '{of_hudi.path}', commit_time => '{first}', user => 'h', comments => 'why')"
+    ).collect()
+    pinned = [saved_files(table.path) for table in (own, of_hudi)]
+    assert pinned[0] == pinned[1] and any(name.endswith(".cdc") for name in pinned[0])
+    for table in (own, of_hudi):
+        assert lakeward("savepoint", "delete", str(table.path), first, "--writers", "stopped")[0] == 0
+
+    before = data_files(own.path)
+    clean(own.path, LocalStorage())
+    spark.sql(f"CREATE TABLE captured_cleaned USING hudi LOCATION '{of_hudi.path}'")
+    spark.sql(
+        "CALL run_clean(table => 'captured_cleaned', clean_policy => 'KEEP_LATEST_FILE_VERSIONS', "
+        "file_versions_retained => 1, options => 'hoodie.metadata.enable=true')"
+    ).collect()
+    assert data_files(own.path) == data_files(of_hudi.path)
+    gone = before - data_files(own.path)
+    assert [first in name for name in gone if name.endswith(".cdc")] == [True]
+    assert own.snapshot(**{"hoodie.metadata.enable": "true"}) == rows
+    assert_verified(own)
+
+
+def saved_files(base: Path) -> set[str]:
+    """What the one savepoint names, by path."""
+    storage = LocalStorage()
+    config = load_table_config(storage, str(base), clock=SystemClock()).config
+    (savepoint,) = read_savepoints(storage, str(base), config, load_timeline(storage, str(base), config))
+    return {f"{partition}/{name}" for partition, names in savepoint.files.items() for name in names}
+
 
 QUICK = ("COPY_ON_WRITE", "SIMPLE", "DATA_BEFORE_AFTER", "9")
 """Merge-on-read in every mode is wide; tests/scan/test_change_scan.py has it without Hudi."""

@@ -1,14 +1,18 @@
-"""Hudi's cleaner on a copy of each table deletes what our plan names, by each policy.
+"""Hudi's cleaner on a copy of each table deletes what our plan names, by each policy; of version 8 that of Hudi 1.0.2,
+which wrote these tables. Of a partition of which a clean leaves nothing Hudi deletes the folder, and we leave it empty.
 
 What we keep beyond that (decision 0030) Hudi's defaults do not bring about; `tests/services/clean/plan/clean.cases` has
 it. For the policy by hours the instants of the first writes are moved into the past, in names and in what names them.
+With statistics in their metadata table none of Lakeward is made of version 8 (`services/clean/run/cleaner.py`), so
+these tables have none.
 """
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,13 +23,23 @@ from lakeward.base.paths import join
 from lakeward.protocol.refusals.eligibility import TableService, find_refusals
 from lakeward.services.clean.plan.planner import plan_clean
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
+from lakeward.services.clean.run.undo import undo_clean
+from lakeward.storage.local import LocalStorage
+from lakeward.table.listing_source import ListingSource
+from tests.crash.metadata_compacting import check_agrees, snapshot_of
+from tests.hudi.golden_version_8 import by_default, rows_of
 from tests.hudi.log_compacting import log_compact, plan_log_compaction
 from tests.hudi.metadata_table import INDEXES
-from tests.hudi.table import HudiTable, TableShape
+from tests.hudi.other_release import OtherRelease, OtherTable
+from tests.hudi.table import HudiTable, Rows, TableShape
 from tests.interop.hybrid_table import carry_out, compact, some, write_and_plan
+from tests.interop.lakeward_cli import lakeward
 from tests.interop.made_once import made_once
 from tests.interop.test_hybrid_compaction import EVENT, shape
 from tests.our_reader import scan
+from tests.processes import ScriptedProcesses
+from tests.services.clean.run.cleaning import clean, completed_cleans, data_files
+from tests.services.metadata.run.compacting_metadata import serviced_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -329,3 +343,198 @@ def test_hudi_deletes_what_we_would_by_hours(
         assert not own or hours == 24
         gone |= own
     assert gone or instants == 3, "this history says nothing"
+
+
+OF_A_PARTITION = TableShape(partition_fields="part", options=COW_WITH_METADATA)
+
+
+@pytest.fixture(scope="module")
+def gone(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> HudiTable:
+    def make(folder: Path) -> None:
+        partition_gone(Story(spark, folder / "table", OF_A_PARTITION))
+
+    return HudiTable(spark, made_once(tmp_path_factory, "partition_gone", make) / "table", OF_A_PARTITION)
+
+
+def clean_all(table: HudiTable) -> None:
+    exit_code, printed = lakeward(
+        "clean", str(table.path), "--retain", "1", "--reader-window", "0", "--writers", "stopped"
+    )
+    assert exit_code == 0 and printed["cleans"], printed
+
+
+def listed(table: HudiTable) -> tuple[str, ...]:
+    """The partitions that the metadata table's record of all partitions names."""
+    return snapshot_of(table.path, ListingSource.METADATA).partitions
+
+
+def read(table: HudiTable) -> Rows:
+    """The rows, which are the same by the metadata table and by listing."""
+    found = table.snapshot(with_meta=False, **{"hoodie.metadata.enable": "true"})
+    assert table.snapshot(with_meta=False, **{"hoodie.metadata.enable": "false"}) == found
+    exit_code, printed = lakeward("verify", str(table.path), "--all")
+    assert exit_code == 0, printed
+    return found
+
+
+@pytest.mark.wide
+def test_it_reads_the_same_and_takes_rows_again(spark: SparkSession, gone: HudiTable, tmp_path: Path) -> None:
+    """The same files go; Lakeward's has an empty folder and an entry without files more. After Hudi's next write into
+    the partition both tables have the same rows and partitions."""
+    hudis, own = (gone.copy_to(tmp_path / name) for name in ("hudis", "own"))
+    hudi_cleans(spark, hudis, CleanPolicy(retain=1))
+    clean_all(own)
+
+    assert set(hudis.data_files()) == set(own.data_files()) < set(gone.data_files())
+    assert read(hudis) == read(own) == gone.snapshot(with_meta=False)
+    assert (listed(hudis), listed(own)) == (("p0",), ("p0", "p1"))
+    assert not (hudis.path / "p1").exists()
+    left = {file.name for file in (own.path / "p1").iterdir() if file.suffix != ".crc"}
+    assert {name.partition(".parquet")[0] for name in left} == {".hoodie_partition_metadata"}
+
+    for table in (hudis, own):
+        check_agrees(table.path)
+        table.write(rows(spark, [0, 1, 3], 50), "upsert")
+        check_agrees(table.path)
+    assert read(hudis) == read(own)
+    assert listed(hudis) == listed(own) == ("p0", "p1")
+
+
+@pytest.mark.wide
+def test_hudi_deletes_the_folder_when_it_looks_there(spark: SparkSession, gone: HudiTable, tmp_path: Path) -> None:
+    """Its next clean of everything, which has another file to delete, deletes the empty folder. It leaves the entry in
+    the metadata table, as of a partition in which it has no file to delete; rows are read as before, and the next write
+    brings the partition back."""
+    table = gone.copy_to(tmp_path / "table")
+    clean_all(table)
+    table.write(rows(spark, [0], 50), "upsert")
+    before = read(table)
+    hudi_cleans(spark, table, CleanPolicy(CleanPolicyKind.VERSIONS, 1))
+
+    assert len(completed_cleans(table.path)) == 2
+    assert listed(table) == ("p0", "p1") and not (table.path / "p1").exists()
+    assert read(table) == before
+    table.write(rows(spark, [1, 3], 51), "upsert")
+    assert len(read(table)) == len(before) + 2
+    check_agrees(table.path)
+
+
+WITHOUT_METADATA = {"hoodie.metadata.enable": "false"}
+WITHOUT_STATISTICS = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "false"}
+UNTOUCHED = {
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+    "hoodie.parquet.small.file.limit": "0",
+    "hoodie.compact.inline": "false",
+}
+POLICIES = (
+    CleanPolicy(CleanPolicyKind.COMMITS, 1),
+    CleanPolicy(CleanPolicyKind.COMMITS, 3),
+    CleanPolicy(CleanPolicyKind.VERSIONS, 1),
+    CleanPolicy(CleanPolicyKind.VERSIONS, 2),
+)
+
+
+@dataclass(frozen=True)
+class Made:
+    table: OtherTable
+    second: str
+    """The instant of the second write."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        ("COPY_ON_WRITE", WITHOUT_METADATA),
+        ("MERGE_ON_READ", WITHOUT_METADATA),
+        ("MERGE_ON_READ", WITHOUT_STATISTICS),
+    ],
+    ids=["copy-on-write", "merge-on-read", "merge-on-read with a metadata table"],
+)
+def made_by_the_oldest(
+    request: pytest.FixtureRequest, older: OtherRelease, tmp_path_factory: pytest.TempPathFactory
+) -> Made:
+    """Some writes with compactions between, a savepoint, and a partition that is overwritten and written to again."""
+    kind, metadata = request.param
+    shape = by_default(**UNTOUCHED, **metadata, **{"hoodie.datasource.write.table.type": kind})
+    table = older.table(tmp_path_factory.mktemp("made") / "table", shape)
+    for number in range(4):
+        table.write(rows_of(0, 20, number, f"v{number}"), "upsert")
+        if kind == "MERGE_ON_READ" and number in (1, 2):
+            table.compaction("op => 'scheduleAndExecute'")
+        if number == 2:
+            table.procedure(f"create_savepoint(path => '{{path}}', commit_time => '{writes(table)[-1]}')")
+    table.write(f"SELECT * FROM ({rows_of(0, 20, 4, 'v4')}) WHERE part = 'p1'", "insert_overwrite")
+    for number in (5, 6):
+        table.write(rows_of(0, 20, number, f"v{number}"), "upsert")
+    return Made(table, writes(table)[1])
+
+
+def writes(table: OtherTable) -> list[str]:
+    """Instants of the completed commits."""
+    names = (path.name for path in (table.path / ".hoodie/timeline").glob("*_*.*commit"))
+    return sorted(name.partition("_")[0] for name in names)
+
+
+def copy_of(made_by_the_oldest: Made, path: Path) -> OtherTable:
+    return made_by_the_oldest.table.at(
+        Path(shutil.copytree(made_by_the_oldest.table.path, path, copy_function=shutil.copy2))
+    )
+
+
+@pytest.mark.wide
+def test_it_deletes_what_we_would(made_by_the_oldest: Made, tmp_path: Path):
+    """Its cleaner on a copy of each table deletes what our plan names, by each policy."""
+    gone: set[str] = set()
+    for number, policy in enumerate(POLICIES):
+        table = copy_of(made_by_the_oldest, tmp_path / str(number))
+        own, before = planned_at(table.path, policy), data_files(table.path)
+        options = ",".join(f"{key}={value}" for key, value in table.shape.options.items() if ".metadata." in key)
+        table.procedure(
+            f"run_clean(table => '{{table}}', clean_policy => '{policy.hudi_name}', {RETAIN[policy.kind]} => "
+            f"{policy.retain}, options => '{options},hoodie.clean.failed.writes.policy=NEVER')"
+        )
+        assert before - data_files(table.path) == own, policy
+        gone |= own
+    assert gone, "this history says nothing"
+
+
+@pytest.mark.wide
+def test_it_goes_back_in_time_after_an_undo(made_by_the_oldest: Made, tmp_path: Path):
+    """Cleaned by us, and what went set aside: it reads the newest rows, and as of the second write nothing. Undone: the
+    rows of then, by its metadata table and by listing; it writes, cleans what had come back, and reads on."""
+    table = copy_of(made_by_the_oldest, tmp_path / "table")
+    has_metadata = (table.path / ".hoodie/metadata").exists()
+    ways = [WITHOUT_METADATA, *([WITHOUT_STATISTICS] if has_metadata else [])]
+    now, then, files = table.snapshot(), as_of(table, made_by_the_oldest.second), data_files(table.path)
+    assert then
+    (cleaned,) = clean(table.path, LocalStorage(), keep_seconds=3600.0).cleans
+    assert files - data_files(table.path)
+    for way in ways:
+        assert table.snapshot(**way) == now
+        assert as_of(table, made_by_the_oldest.second, **way) != then
+    verify(table)
+
+    undone = undo_clean(serviced_table(str(table.path), LocalStorage(), ScriptedProcesses()), cleaned.instant)
+    assert undone.completion_time is not None and data_files(table.path) == files
+    for way in ways:
+        assert table.snapshot(**way) == now
+        assert as_of(table, made_by_the_oldest.second, **way) == then
+    verify(table)
+    own = set(completed_cleans(table.path))
+    cleans = {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": "1"}
+    table.write(rows_of(0, 20, 7, "v7"), "upsert", **cleans)
+    assert set(completed_cleans(table.path)) - own and files - data_files(table.path)
+    for way in ways:
+        rows = table.snapshot(**way)
+        assert len(rows) == 20 and all('"v":"v7"' in row for row in rows)
+    verify(table)
+
+
+def as_of(table: OtherTable, instant: str, **options: str) -> Rows:
+    return table.snapshot(**{"as.of.instant": instant}, **options)
+
+
+def verify(table: OtherTable) -> None:
+    exit_code, printed = lakeward("verify", str(table.path), "--all")
+    assert exit_code == 0, printed

@@ -1,11 +1,18 @@
 """The metadata table compacted and cleaned by us: its records are those of Hudi's own compaction, and Hudi goes on.
+Batch writers of Hudi, each write in a JVM of its own, have not to compact it, over which they would fail
+(docs/decisions/0018-the-metadata-table-before-its-writers.md); and both timelines stay bounded where writers have every
+table service off.
 
 One table by Hudi 1.2.0 whose metadata table has logs on base files; on one copy Hudi compacts it, on others we do.
 """
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,8 +29,11 @@ from lakeward.format.timeline.instant import Instant, State, parse_instant
 from lakeward.storage.local import LocalStorage
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.hudi.metadata_table import COLUMNS, OPTIONS
+from tests.hudi.other_release import OtherRelease
+from tests.hudi.spark import HUDI_VERSION
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
+from tests.interop.test_compaction import assert_verified
 from tests.interop.test_metadata_reading import assert_as_hudi_sees_it, encoded
 from tests.processes import ScriptedProcesses
 from tests.services.metadata.run.compacting_metadata import clean_metadata, compact_metadata
@@ -266,3 +276,185 @@ def test_hudi_cleans_where_we_stopped(
     assert not deleted & data_files(table)
     assert values(table) == values(table, **WITHOUT_METADATA)
     assert_as_hudi_sees_it(spark, table.path, tmp_path)
+
+
+BATCHES_WRITTEN = 30
+ROWS = 20
+BATCHES = TableShape(
+    partition_fields="part",
+    options={
+        "hoodie.metadata.enable": "true",
+        # Hudi's defaults, which the harness turns off.
+        "hoodie.clean.automatic": "true",
+        "hoodie.archive.automatic": "true",
+        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+        "hoodie.clean.failed.writes.policy": "LAZY",
+        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+    },
+)
+"""A table that batches are inserted into: it has no logs, so nothing of it is ever compacted but its metadata."""
+
+CONFIG = """
+[service]
+name = "before-writers"
+state_folder = "{folder}/state"
+listen = "127.0.0.1:0"
+
+[locks]
+writers = "share"
+
+[defaults]
+interval = "1s"
+
+[[tables]]
+name = "orders"
+path = "{table}"
+"""
+
+
+def batch(number: int) -> str:
+    return (
+        f"SELECT concat('k', id) AS id, concat('p', id % 3) AS part, {number}L AS ts, 'batch {number}' AS v "
+        f"FROM range({number * ROWS}, {(number + 1) * ROWS})"
+    )
+
+
+def write_in_fresh_jvm(path: Path, number: int, scratch: Path) -> None:
+    """One write is the first and the last that its JVM does. Fails where Hudi does."""
+    with OtherRelease(HUDI_VERSION, scratch / str(number)) as hudi:
+        hudi.table(path, BATCHES).write(batch(number), "insert")
+
+
+@contextmanager
+def daemon(folder: Path, table: Path) -> Iterator[None]:
+    """`lakeward run` beside the writers; it ends well when it is asked to."""
+    (folder / "lakeward.toml").write_text(CONFIG.format(folder=folder, table=table))
+    with (folder / "daemon.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "lakeward.cli.main", "run", "--config", str(folder / "lakeward.toml")],
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            yield
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(120) == 0, (folder / "daemon.log").read_text()[-3000:]
+        finally:
+            process.kill()
+
+
+@pytest.mark.wide
+@pytest.mark.usefixtures("short_waits")
+@pytest.mark.timeout(7200)
+def test_no_writer_has_to_compact_the_metadata_table(spark: SparkSession, tmp_path: Path):
+    """Thirty batches, one JVM each, none fails: fifteen with the command after each, and fifteen with the daemon
+    beside them. Every compaction of the metadata table is Lakeward's, in time; the rows are all there."""
+    table, first = HudiTable(spark, tmp_path / "table", BATCHES), BATCHES_WRITTEN // 2
+    for number in range(first):
+        write_in_fresh_jvm(table.path, number, tmp_path / "jvm")
+        exit_code, printed = lakeward("compact", str(table.path), "--lock", "filesystem")
+        assert exit_code == 0, printed
+        assert printed["metadata_left"] is None
+    by_command = compactions(table)
+    with daemon(tmp_path, table.path):
+        for number in range(first, BATCHES_WRITTEN):
+            write_in_fresh_jvm(table.path, number, tmp_path / "jvm")
+    found = compactions(table)
+    assert by_command and len(found) > len(by_command), "the daemon compacted it, too"
+    plans = [plan_of(table, each) for each in {i.time for i in instants(table) if i.action == "compaction"}]
+    assert plans and all(plan.extra_metadata["planned_by"] == "lakeward" for plan in plans)
+    assert table.frame().count() == table.frame(**{"hoodie.metadata.enable": "false"}).count() == BATCHES_WRITTEN * ROWS
+
+
+@pytest.fixture(scope="module")
+def full(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> HudiTable:
+    """A table that we never touched and whose next writer compacts its metadata table: three builds, seven writes."""
+    table = HudiTable(spark, tmp_path_factory.mktemp("full") / "table", BATCHES)
+    for number in range(7):
+        table.write(spark.sql(batch(number)), "insert")
+    return table
+
+
+@pytest.mark.wide
+@pytest.mark.usefixtures("short_waits")
+def test_a_writer_in_a_fresh_jvm_does_not_fail_after_us(full: HudiTable, tmp_path: Path):
+    """There is nothing to compact but the metadata table, and the next writer finds that done."""
+    table = full.copy_to(tmp_path / "table")
+
+    exit_code, printed = lakeward("compact", str(table.path), "--lock", "filesystem")
+
+    assert (exit_code, printed["compactions"]) == (0, [])
+    assert (printed["metadata_table"]["delta_commits"], printed["metadata_table"]["limit"]) == (10, 10)
+    assert printed["metadata_compaction"]["delta_commits"] == 10
+    write_in_fresh_jvm(table.path, 7, tmp_path / "jvm")
+    assert table.frame().count() == 8 * ROWS
+    assert compactions(table) == [printed["metadata_compaction"]["instant"]]
+
+
+@pytest.mark.wide
+@pytest.mark.usefixtures("short_waits")
+def test_without_us_it_fails(full: HudiTable, tmp_path: Path):
+    """Which is Hudi's and not Lakeward's; once this no longer holds, decision 0018 is to be thought over."""
+    table = full.copy_to(tmp_path / "table")
+    with pytest.raises(AssertionError, match="streaming commit to metadata"):
+        write_in_fresh_jvm(table.path, 7, tmp_path / "jvm")
+    assert len(compactions(table)) == 1
+    write_in_fresh_jvm(table.path, 8, tmp_path / "jvm")
+    assert table.frame().count() == 8 * ROWS, "the failed write is not there, the next one is"
+
+
+OFF = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.table.services.enabled": "false",
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+    "hoodie.keep.min.commits": "4",
+    "hoodie.keep.max.commits": "6",
+    "hoodie.clean.commits.retained": "2",
+}
+COMMITS = 40
+
+
+def completed(timeline: Path) -> int:
+    found = [parse_instant(path.name, 2) for path in timeline.iterdir()]
+    return sum(instant is not None and instant.state is State.COMPLETED for instant in found)
+
+
+@pytest.mark.wide
+@pytest.mark.timeout(1800)
+def test_writers_that_do_nothing_for_their_table(spark: SparkSession, tmp_path: Path) -> None:
+    """Its timeline and its files are for Lakeward to bound; the metadata table's own timeline each Hudi write archives,
+    as far as the table's lets it, whatever is switched off."""
+    table = HudiTable(spark, tmp_path / "table", TableShape(partition_fields="part", options=OFF))
+    metadata = table.path / ".hoodie" / "metadata"
+    instants, files, of_metadata = [], [], []
+    numbers = ("--keep-min", "4", "--keep-max", "6", "--commits-retained", "2", "--delta-commits", "2")
+    stopped = ("--writers", "stopped", "--timezone", "UTC")
+    for ts in range(COMMITS):
+        rows = f"SELECT concat('k', id) AS id, concat('p', id % 2) AS part, {ts}L AS ts, 'v{ts}' AS v FROM range(6)"
+        table.write(spark.sql(rows), "upsert")
+        if ts % 5 == 4:
+            assert lakeward("compact", str(table.path), *stopped)[0] == 0
+            cleaning = ("--policy", "commits", "--retain", "2", "--reader-window", "0")
+            assert lakeward("clean", str(table.path), *cleaning, *stopped)[0] == 0
+            assert lakeward("archive", str(table.path), *numbers, *stopped)[0] == 0
+            timelines = (table.path / ".hoodie" / "timeline", metadata / ".hoodie" / "timeline")
+            instants.append((completed(timelines[0]), completed(timelines[1])))
+            files.append(len(table.data_files()))
+            of_metadata.append(len(data_files(table)))
+    assert max(own for own, _ in instants) <= 25, instants
+    assert max(hudis for _, hudis in instants) <= 50, instants
+    half = len(files) // 2
+    # Hudi's writers keep too few commits to clean any of them, and Lakeward's clean counts what they archived.
+    assert max(of_metadata[half:]) <= max(of_metadata[:half]) + 4, of_metadata
+    assert max(files[half:]) <= max(files[:half]) + 4, files
+    assert len(table.snapshot()) == 6
+    assert_verified(table)
+    # It reads through the metadata table, and begins its own clean where Lakeward's ended.
+    assert len(table.snapshot(**{"hoodie.metadata.enable": "true"})) == 6
+    rows = "SELECT 'k0' AS id, 'p0' AS part, 99L AS ts, 'last' AS v"
+    table.write(
+        spark.sql(rows), "upsert", **{"hoodie.table.services.enabled": "true", "hoodie.clean.automatic": "true"}
+    )
+    assert {row["v"] for row in table.frame().select("v").collect()} == {"last", f"v{COMMITS - 1}"}
+    assert_verified(table)

@@ -20,7 +20,7 @@ from tests.golden_tables import copy_golden
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.every_query import BEGIN, END, QUERY, as_text
 from tests.interop.lakeward_cli import lakeward as lakeward_command
-from tests.interop.test_change_capture import Captured
+from tests.interop.test_changes import Captured
 from tests.interop.test_changes import expected as changes_of
 from tests.write.writing import new_table, write
 

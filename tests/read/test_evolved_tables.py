@@ -1,6 +1,6 @@
 """Tables of Hudi's whose schema has changed: what a merge gives is what Hudi's own compaction wrote.
 
-tests/golden/README.md says how the tables were made; tests/interop/test_evolved_tables.py makes them again.
+tests/golden/README.md says how the tables were made; tests/interop/test_changed_schemas.py makes them again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Slices whose rows have their kind of change beside them; tests/interop/test_operation_column.py asks Hudi."""
+"""Slices whose rows have their kind of change beside them; tests/interop/test_kinds_of_rows.py asks Hudi."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Slices whose logs name places in a base file that has a key in several rows. Hudi is their judge in
-`tests/interop/test_repeated_keys.py`; here are what it cannot write, and what is refused."""
+`tests/interop/test_kinds_of_rows.py`; here are what it cannot write, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A table of version 6, by Hudi 0.15.0: FULL alone, with the writers stopped, and its rows stay those that 0.15.0 read.
 
 On it are two writes that died, one of them taken back by a command in the logs; a plan of Hudi's; and a log on top of
-it, whose name carries the plan's instant. `tests/interop/test_version_6.py` asks 0.15.0 itself.
+it, whose name carries the plan's instant. `tests/interop/test_versions.py` asks 0.15.0 itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tables that capture changes: what a write says happened to each key, against a dictionary of rows.
 
 A seed is one history; LAKEWARD_RUNS=1000 runs as many. Hudi's reader of changes is asked in
-`tests/interop/test_change_capture.py`.
+`tests/interop/test_changes.py`.
 """
 
 from __future__ import annotations

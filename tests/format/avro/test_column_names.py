@@ -1,4 +1,4 @@
-"""Names that keep Hudi's readers from loading a table; `tests/interop/test_write_schema.py` asks Hudi of the same."""
+"""Names that keep Hudi's readers from loading a table; `tests/interop/test_write_input.py` asks Hudi of the same."""
 
 import json
 

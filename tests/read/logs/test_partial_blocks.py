@@ -1,4 +1,4 @@
-"""Slices with log blocks that have some of the columns; tests/interop/test_partial_blocks.py asks Hudi."""
+"""Slices with log blocks that have some of the columns; tests/interop/test_kinds_of_rows.py asks Hudi."""
 
 from __future__ import annotations
 

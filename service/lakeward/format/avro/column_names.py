@@ -10,7 +10,7 @@ Names at all levels are looked at: of columns, of what is inside of structs, lis
 Touches: nothing.
 Keeps:   1. a name that Hudi takes is not found;
          2. what is found is the same whatever the rows came from, and names the path to it.
-Source:  org.apache.avro.Schema.validateName, and what Hudi 1.2.0 loaded (`tests/interop/test_write_schema.py`)
+Source:  org.apache.avro.Schema.validateName, and what Hudi 1.2.0 loaded (`tests/interop/test_write_input.py`)
 See:     docs/decisions/0090-names-of-columns.md
 """
 

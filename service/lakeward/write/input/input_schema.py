@@ -19,7 +19,7 @@ Keeps:   1. no value changes but by widening, and none is cut;
          2. what was written before can be read with the schema that is returned;
          3. a schema that does not change is returned as the text that it was;
          4. no schema is returned with a name that Hudi's readers cannot load, but what is alike in the table already.
-Source:  what Hudi 1.2.0 wrote and read (`tests/interop/test_write_schema.py`)
+Source:  what Hudi 1.2.0 wrote and read (`tests/interop/test_write_input.py`)
 """
 
 from __future__ import annotations

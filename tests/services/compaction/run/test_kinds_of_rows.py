@@ -1,6 +1,6 @@
 """Compactions of tables that Hudi wrote with rows of other kinds: without keys, in part, with their kind of change.
 
-tests/golden/README.md says what is in them; tests/interop/test_without_meta_fields.py, test_partial_blocks.py and
+tests/golden/README.md says what is in them; tests/interop/test_kinds_of_rows.py, test_partial_blocks.py and
 test_operation_column.py ask Hudi about more of the kind, and what it makes of our files.
 """
 

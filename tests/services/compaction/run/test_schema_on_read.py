@@ -1,4 +1,4 @@
-"""Compactions of tables with schema on read; tests/interop/test_schema_on_read.py asks Hudi."""
+"""Compactions of tables with schema on read; tests/interop/test_changed_schemas.py asks Hudi."""
 
 from __future__ import annotations
 

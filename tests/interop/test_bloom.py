@@ -1,7 +1,10 @@
-"""Hudi's bloom index on files of Lakeward, and Lakeward's beside Hudi's on files of Hudi's."""
+"""Our bloom filters, asked by Hudi's own classes; Hudi's bloom index on files of Lakeward, and Lakeward's beside Hudi's
+on files of Hudi's.
+"""
 
 from __future__ import annotations
 
+import base64
 import random
 import time
 from pathlib import Path
@@ -12,6 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeward.base.clock import SystemClock
+from lakeward.format.bloom_filter import BloomFilter
+from lakeward.format.bloom_lookup import SIMPLE_TYPE_CODE, TYPE_CODE, BloomRows
 from lakeward.format.parquet import base_file
 from lakeward.index.base_files import BaseFiles
 from lakeward.index.bloom.bloom_index import BloomIndex, MetadataFilters
@@ -29,13 +34,14 @@ from tests.interop.lakeward_cli import lakeward as command
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow]
+pytestmark = pytest.mark.interop
 
 LETTERS = "ab\uffff\U00010000"
 METADATA = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.bloom.filter.enable": "true"}
 MANY = 300_000
 
 
+@pytest.mark.slow
 @pytest.mark.wide
 def test_hudi_finds_keys_by_filters_of_more_than_a_megabyte(spark: SparkSession, tmp_path: Path) -> None:
     """In the footer, and in the metadata table: an upsert by its bloom index updates what is there, and adds the one
@@ -66,6 +72,7 @@ def test_hudi_finds_keys_by_filters_of_more_than_a_megabyte(spark: SparkSession,
             assert command("write", str(table.path), "--input", str(again), "--writers", "stopped")[0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.turns
 def test_hudi_finds_long_keys_by_ranges_that_it_joins(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -112,6 +119,7 @@ def test_hudi_finds_long_keys_by_ranges_that_it_joins(
     assert (read.count(), read.where("v = 'hudis'").count()) == (len(keys), len(keys))
 
 
+@pytest.mark.slow
 def test_answers_are_those_of_hudis_tagging(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -165,3 +173,89 @@ def test_answers_are_those_of_hudis_tagging(
             assert own(asked, f"own as {kind} by footers", is_global=is_global) == hudis
     with capsys.disabled():
         print("", *shown, sep="\n")
+
+
+PREFIXES = ("k", "ключ-", "ü", "鍵", "😀x", "id:7,part:")
+
+
+@pytest.mark.parametrize(
+    ("count", "kind"),
+    [(1, TYPE_CODE), (1000, TYPE_CODE), (70_000, TYPE_CODE), (1000, SIMPLE_TYPE_CODE), (400_000, TYPE_CODE)],
+)
+def test_hudi_finds_our_keys(spark: SparkSession, count: int, kind: str):
+    """Hudi reads the filter and finds the keys in it, ASCII or not, and hardly any others."""
+    keys = [PREFIXES[i % len(PREFIXES)] + str(i) for i in range(count)]
+    bloom = BloomFilter(count, kind)
+    bloom.add(pa.array(keys))
+    # Each question is a call into the JVM: of many keys ask a sample that holds every prefix and every tail length.
+    asked = keys[:: max(1, count // 997)]
+    jvm = spark._jvm
+    assert jvm is not None
+
+    found = jvm.org.apache.hudi.common.bloom.BloomFilterFactory.fromString(bloom.to_base64(), kind)
+
+    assert found.getBloomFilterTypeCode().toString() == kind
+    assert all(found.mightContain(key) for key in asked)
+    assert sum(found.mightContain(f"absent-{i}-é") for i in range(500)) <= 1
+    assert base64.b64decode(found.serializeToString()) == bloom.to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("entries", "rate", "bound", "kind", "keys"),
+    [
+        (60_000, 1e-9, 100_000, TYPE_CODE, 3),  # Hudi's defaults
+        (100, 1e-9, 300, TYPE_CODE, 250),  # three rows
+        (100, 1e-4, 300, TYPE_CODE, 900),  # three rows that are filled up
+        (50, 1e-2, 50, TYPE_CODE, 400),
+        (500, 1e-9, 500, SIMPLE_TYPE_CODE, 500),
+        (10, 1e-3, 10, SIMPLE_TYPE_CODE, 300),
+    ],
+)
+def test_our_answers_about_their_filters_are_hudis(
+    spark: SparkSession, entries: int, rate: float, bound: int, kind: str, keys: int
+):
+    """Filters of either kind, of several rows, and overfull: for keys that are there and others."""
+    jvm = spark._jvm
+    assert jvm is not None
+    hudis = jvm.org.apache.hudi.common.bloom.BloomFilterFactory.createBloomFilter(entries, rate, bound, kind)
+    there = [PREFIXES[i % len(PREFIXES)] + str(i) for i in range(keys)]
+    for key in there:
+        hudis.add(key)
+    asked = [*there[:300], *(f"absent-{i}-é" for i in range(300))]
+
+    rows = BloomRows.of_base64(hudis.serializeToString().encode(), kind)
+
+    assert rows.lookup(pa.array(there)).all()
+    assert rows.lookup(pa.array(asked)).tolist() == [hudis.mightContain(key) for key in asked]
+    if keys in (250, 900):
+        assert rows.count == 3
+
+
+def test_a_filter_of_the_other_kind_does_not_have_its_keys(spark: SparkSession):
+    """Which is why a file gets the kind that the table's writers are set to: they would insert its keys again."""
+    keys = [f"k{i}" for i in range(100)]
+    bloom = BloomFilter(100)
+    bloom.add(pa.array(keys))
+    jvm = spark._jvm
+    assert jvm is not None
+
+    taken_for_simple = jvm.org.apache.hudi.common.bloom.BloomFilterFactory.fromString(
+        bloom.to_base64(), SIMPLE_TYPE_CODE
+    )
+
+    assert not any(taken_for_simple.mightContain(key) for key in keys)
+
+
+def test_a_filter_made_by_hudi_has_the_same_row(spark: SparkSession):
+    """For the same number of keys Hudi sets exactly the same bits."""
+    keys = [PREFIXES[i % len(PREFIXES)] + str(i) for i in range(1000)]
+    bloom = BloomFilter(1000)
+    bloom.add(pa.array(keys))
+    jvm = spark._jvm
+    assert jvm is not None
+
+    hudis = jvm.org.apache.hudi.common.bloom.BloomFilterFactory.createBloomFilter(1000, 1e-9, 1000, TYPE_CODE)
+    for key in keys:
+        hudis.add(key)
+
+    assert base64.b64decode(hudis.serializeToString()) == bloom.to_bytes()

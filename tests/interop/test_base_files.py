@@ -1,4 +1,9 @@
-"""Base files of which a part was carried over as bytes: released Hudi and hudi-rs read them and go on with them."""
+"""Base files of which a part was carried over as bytes, or that are sorted, and whose footers say so: released Hudi and
+hudi-rs read them, write over them, and compact them.
+
+File groups that begin with logs have a sorted base file after their first compaction, and every later one is merged by
+order. In CI the matrix of `test_compaction` has such a group.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import functions as f
 
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.engine.dispatch.local import LocalDispatcher
@@ -16,7 +22,7 @@ from lakeward.engine.task.operation import run_operation
 from lakeward.engine.task.operation_spec import OperationSpec
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.parquet import base_file
-from lakeward.format.parquet.base_file import BaseFileWriter, open_base_file
+from lakeward.format.parquet.base_file import SORTED_BY_KEY, BaseFileWriter, open_base_file
 from lakeward.format.parquet.key_summary import SealedKeys
 from lakeward.format.parquet.stored_row_groups import RowGroupCopies
 from lakeward.merge import copy_through
@@ -31,7 +37,8 @@ from tests.interop.lakeward_cli import compact
 from tests.our_reader import scan
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
 
 HERE = ("--writers", "stopped", "--engine", "local")
 INDEXED = {
@@ -192,3 +199,47 @@ def check_files(table: HudiTable) -> None:
         for key in keys[::7]:
             (found,) = pq.read_table(path, filters=[("_hoodie_record_key", "=", key)]).to_pylist()
             assert found["_hoodie_record_key"] == key
+
+
+def rows(spark: SparkSession, first: int, last: int, ts: int) -> DataFrame:
+    """Keys of different lengths, not in their order."""
+    numbers = spark.range(first, last).orderBy(f.rand(7))
+    return numbers.select(
+        f.concat(f.lit("kéy-"), f.col("id")).alias("id"), f.lit(ts).alias("ts"), (f.col("id") * ts).alias("v")
+    )
+
+
+def sorted_files(table: HudiTable) -> set[bool]:
+    """What the base files of the newest compaction say of being sorted; those that say it must be."""
+    newest = max(path.name.rpartition("_")[2] for path in table.path.glob("*.parquet"))
+    says = set()
+    for path in table.path.glob(f"*_{newest}"):
+        metadata = pq.read_metadata(path).metadata or {}
+        is_said = SORTED_BY_KEY.encode() in metadata
+        says.add(is_said)
+        keys = [key.encode() for key in pq.read_table(path).column("_hoodie_record_key").to_pylist()]
+        assert not is_said or keys == sorted(keys)
+    return says
+
+
+@pytest.mark.interop
+@pytest.mark.wide
+def test_hudi_lives_on_with_sorted_base_files(spark: SparkSession, tmp_path: Path) -> None:
+    """Lakeward's files are sorted from the first one on, and what they say stays true over base files of Hudi's in
+    between."""
+    table = HudiTable(spark, tmp_path / "table", TableShape(index="INMEMORY"))
+    table.write(rows(spark, 0, 400, 1), "upsert")
+    for ts, (first, last) in enumerate([(100, 500), (390, 620)], start=2):
+        table.write(rows(spark, first, last, ts), "upsert")
+        before = table.snapshot()
+        compact(table)
+        assert table.snapshot() == table.read_optimized() == before
+        assert sorted_files(table) == {True}
+    table.write(rows(spark, 0, 50, 4), "delete")
+    table.compact()
+    table.write(rows(spark, 40, 60, 5), "upsert")
+    before = table.snapshot()
+    compact(table)
+    assert table.snapshot() == table.read_optimized() == before
+    assert len(before) == 580
+    sorted_files(table)
