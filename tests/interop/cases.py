@@ -7,8 +7,8 @@ times that are gone). MEMORY is Hudi's in-memory index, the one Spark index whos
 its groups have no base file until they are compacted.
 
 Hudi 1.2.0 writes and judges all of them, those of version 6 and 8 too; what the oldest releases that read these say is
-in `test_version_6.py` and `test_version_8.py`. Where changes are captured, FULL's logs of changes are held against
-those of Hudi's own compaction; LOG, hybrid plans and what queries make of changes are in `test_change_capture.py`.
+in `test_versions.py` and `test_version_8.py`. Where changes are captured, FULL's logs of changes are held against
+those of Hudi's own compaction; LOG, hybrid plans and what queries make of changes are in `test_changes.py`.
 
 What cannot be is in `NEVER`, each with its reason: most of it since Hudi 1.2.0 itself goes wrong there. Every
 combination of the partitions of the metadata table, partitioned record index and secondary index among them, is the
