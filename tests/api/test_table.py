@@ -201,6 +201,7 @@ def test_slips(base: Path, tmp_path: Path) -> None:
         lakeward.Table(str(base))
 
 
+@pytest.mark.slow
 def test_a_slice_that_breaks_while_it_is_read_is_skipped_whole(tmp_path: Path) -> None:
     """A page in the middle of a base file, which its footer does not show: none of the slice's rows come out, and what
     is missing is reported with its rows. Keeps 2 of scan/table_scan."""

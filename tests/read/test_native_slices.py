@@ -83,6 +83,7 @@ def compacted(flushes: list[Flush], instant: str, rules: MergeRules) -> Flush:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", [EVENT, COMMIT], ids=["event time", "commit time"])
 def test_one_answer_whatever_form_the_logs_have(tmp_path: Path, rules: MergeRules) -> None:
     """At every instant the rows are those of the second reader over native logs: inline, native and mixed, with a log

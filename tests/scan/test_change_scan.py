@@ -84,6 +84,7 @@ def test_columns_filter_limit_and_where_to_go_on(base: Path) -> None:
     assert (table.changes(since="yesterday").count(), table.changes(until="yesterday").count()) == (6, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "kind", "version"),
     [

@@ -93,6 +93,7 @@ def words(chance: Random, depth: int = 0) -> str:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", range(4))
 def test_a_scan_gives_what_one_without_statistics_gives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: int

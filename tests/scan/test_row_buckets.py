@@ -21,6 +21,7 @@ def rows(numbers: list[int]) -> list[pa.RecordBatch]:
     return pa.table([pa.array(hashes), texts], schema=SCHEMA).to_batches(max_chunksize=100)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bucket_bytes", [2_000, 100_000, 10_000_000])
 def test_rows_of_a_key_are_in_one_bucket(bucket_bytes: int) -> None:
     """Keeps 1 and 2 of scan/row_buckets, where buckets are split again, too; rows of one key are not split."""

@@ -51,6 +51,7 @@ def rows(chance: Random, count: int, ts: int) -> list[Row]:
     return [(f"k{key:03}", ts + chance.randrange(-2, 3), "p", f"v{ts}" * chance.randrange(1, 30)) for key in keys]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [9, 10])
 def test_parts_have_the_rows_of_the_slice(version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps of spark/slice_parts: a compacted slice with row groups of 16 rows, late and new rows and deletes in its

@@ -87,6 +87,7 @@ def test_a_lease_that_ran_out_and_was_not_taken_is_renewed(store: Store, clock: 
     assert store.leases.acquire("orders", "h2", SECONDS, clock.now()) is None
 
 
+@pytest.mark.slow
 def test_many_are_renewed_together(store: Store, clock: SettableClock) -> None:
     """Each lease counts for itself: those that were taken over are missing, the others are later, and no other holder's
     is touched."""

@@ -43,6 +43,7 @@ def dying(*given: object) -> None:
     raise Killed("the rebuild")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["below the table", "elsewhere"])
 def test_an_index_of_a_table(
     table: Path, tmp_path: Path, place: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -95,6 +95,7 @@ def test_keys(base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "No record key is given." in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row_format", ["jsonl", "csv", "parquet", "arrow"])
 def test_formats(base: Path, tmp_path: Path, row_format: str) -> None:
     """To a file, which is whole when it is there, and to stdout, the same bytes. Keeps 1 of cli/read/row_output."""
@@ -116,6 +117,7 @@ def test_formats(base: Path, tmp_path: Path, row_format: str) -> None:
     assert run(["read", str(base), "--output", str(file)]) == 2
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_seen_enough(base: Path) -> None:
     command = f"{sys.executable} -m lakeward.cli.main read {base} --format jsonl | head -1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)

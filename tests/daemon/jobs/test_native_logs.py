@@ -91,6 +91,7 @@ LOG_FROM_FIVE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["command", "daemon"])
 def test_twelve_logs_of_the_layout_lsm_tree_become_few(tmp_path: Path, by: str) -> None:
     """They stayed as they were until FULL came with the twenty-first, by command and by daemon. LOG merges them, and

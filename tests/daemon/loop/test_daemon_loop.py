@@ -477,6 +477,7 @@ def test_a_job_that_waits_for_executors_can_be_cancelled(
     assert completed(table) == before
 
 
+@pytest.mark.slow
 def test_a_master_that_is_away_is_no_fault_of_the_table(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -508,6 +509,7 @@ def test_a_master_that_is_away_is_no_fault_of_the_table(
     assert not serving.status().limitations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ["planned", "job_ended"])
 def test_a_result_that_we_fail_to_take_in_ends_nothing(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str

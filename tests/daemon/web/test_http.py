@@ -269,6 +269,7 @@ def test_no_page_of_another_origin_can_ask_for_a_reload(
     assert daemon.reloads == int(allowed)
 
 
+@pytest.mark.slow
 def test_an_answer_that_cannot_be_made_says_so_and_no_more(
     client: TestClient, daemon: Daemon, caplog: pytest.LogCaptureFixture
 ):

@@ -107,6 +107,7 @@ def operation(folder: Path, rows: int, row_bytes: int = ROW_BYTES) -> OperationS
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not peak_memory._reset(), reason="this system lets no process reset its peak")
 def test_logs_of_ten_times_their_share(tmp_path: Path) -> None:
     """Their rows are never all in memory: an operation takes less than they do beside what was there, and most of it is
@@ -118,6 +119,7 @@ def test_logs_of_ten_times_their_share(tmp_path: Path) -> None:
     assert result.peak_memory_bytes - before < 10 * BUDGET.logs
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not peak_memory._reset(), reason="this system lets no process reset its peak")
 def test_sorted_logs_of_ten_times_their_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Logs of the layout lsm_tree are merged straight out of their files: as little is held, and nothing is spilled."""

@@ -129,6 +129,7 @@ def one_column(schema: Any) -> AvroProgram:
     return program_of({"type": "record", "name": "row", "fields": [{"name": "c", "type": schema}]})
 
 
+@pytest.mark.slow
 @given(tables())
 def test_equals_fastavro(table: tuple[dict[str, Any], list[dict[str, Any]]]):
     """Any rows of any schema come out as they went in, nulls and empty lists at every level included."""

@@ -233,6 +233,7 @@ def answers(data: bytes) -> tuple[Entries, dict[bytes, bytes], Entries]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "data",
     [own(SMALL, block_bytes=150), hfile(SMALL, HBASE), hfile(SMALL, FORMS["HBase, not compressed"])],

@@ -48,6 +48,7 @@ def test_batches_are_bounded_by_decoded_bytes(case: str, found: dict[str, dict[s
     assert found[case]["peak"] < 8 * BYTES_MAX, found
 
 
+@pytest.mark.slow
 def test_a_row_above_the_bound_is_named(found: dict[str, dict[str, Any]]) -> None:
     """An error that names key, column, file and remedy, instead of the memory; rows before it came out."""
     whole, of_list = (found[case.__name__] for case in DO_NOT_FIT)

@@ -359,6 +359,7 @@ def test_lost_replies_of_the_store(tmp_path):
     assert len(list(tmp_path.glob("manifest-*"))) == 2
 
 
+@pytest.mark.slow
 def test_memory_goes_by_the_sorter_and_the_buckets(tmp_path, monkeypatch):
     """Changes that take more than the sorter may hold are spilled, and give the same files. Keeps 4 of
     protocol/index/record_index_writer."""

@@ -75,6 +75,7 @@ def folded(logs: Sequence[Records], first: int, key: str, rules: MergeRules) -> 
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", [EVENT, COMMIT], ids=lambda rules: rules.mode.value)
 def test_a_run_that_is_allowed_changes_no_record(tmp_path: Path, rules: MergeRules) -> None:
     """Keeps 1 of read/logs/log_deletes: random logs of two keys on storage, every start of a run. LAKEWARD_SEED

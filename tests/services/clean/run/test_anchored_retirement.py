@@ -53,6 +53,7 @@ def reasons(table: RetiringTable, *, retain: int = 2, asked: bool = True) -> dic
     return {source.log.file_name: {str(each.reason) for each in source.keepers} for source in outcome.sources}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_all_but_the_anchor_retire(tmp_path: Path, form: str) -> None:
     """Keeps 10 of services/clean/plan/planner, Keeps 4 and 5 of table/retired_logs: of the logs that two log

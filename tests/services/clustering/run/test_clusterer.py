@@ -75,6 +75,7 @@ def newest_commit(base: Path) -> CommitMetadata:
     return read_commit_metadata((base / ".hoodie" / "timeline" / newest).read_bytes(), file=newest, layout=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table_type", [COPY_ON_WRITE, MERGE_ON_READ])
 def test_the_same_rows_in_fewer_file_groups(tmp_path: Path, table_type: str) -> None:
     """Keeps 1 of services/clustering/run/clusterer and Keeps 1 and 2 of services/clustering/run/packed_file: rows with

@@ -87,6 +87,7 @@ def test_the_same_rows_with_every_index(tmp_path: Path, table_type: str, mode: C
     assert commit.operation_type == "CLUSTER" and "lakeward.layout" in commit.extra_metadata
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("few", [False, True], ids=["in memory", "in pieces"])
 def test_sorted_by_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: bool) -> None:
     """Keeps 2 of services/clustering/run/moved_rows: four files, one behind the other, sorted inside, and also where
@@ -174,6 +175,7 @@ def test_a_lost_piece_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     check_untouched(base, before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_lsm_tree", [False, True], ids=["default", "lsm_tree"])
 @pytest.mark.parametrize("columns", [(), ("v",)], ids=["pack", "hybrid"])
 def test_tables_of_version_10(tmp_path: Path, is_lsm_tree: bool, columns: tuple[str, ...]) -> None:

@@ -40,6 +40,7 @@ def test_case(case: Case) -> None:
     assert format_outcome(table, table.plan()) == case.expected
 
 
+@pytest.mark.slow
 def test_cases_are_written_as_the_code_would_write_them() -> None:
     """The file of cases is exactly what LAKEWARD_REWRITE_CASES=1 makes of it, so a rewrite shows only what changed."""
     head, cases = read_cases(CASES)
@@ -222,6 +223,7 @@ def test_what_log_alone_writes(form: Form, is_linear: bool) -> None:
     assert times < 5 if is_linear else times > 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("only", [None, Choice.LOG], ids=["hybrid", "log"])
 def test_ten_thousand_commits_of_the_layout_lsm_tree(only: Choice | None) -> None:
     """A log of about 1 MiB a commit onto a base of 1 GiB, and a plan every fifth: with FULL, and for ever without. What

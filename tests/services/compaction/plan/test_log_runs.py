@@ -136,6 +136,7 @@ def test_no_story_with_a_run_behind_the_oldest_log_changes_a_row() -> None:
     assert differences(pairs, by_event_time(), 4, ordered) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", RULES, ids=lambda rules: rules.mode.value)
 def test_no_story_of_six_writes_changes_a_row(rules: MergeRules) -> None:
     """Six writes over three keys: stories and actions by chance, of a wider choice. LAKEWARD_SEED repeats a run."""
@@ -174,6 +175,7 @@ def test_the_stories_can_report_a_wrong_rule() -> None:
     assert differences(middle, event_time, 4) > 0
 
 
+@pytest.mark.slow
 def test_the_stories_hold_what_they_promise() -> None:
     """Late writers, a LOG on a LOG, and an output that a FULL left without its sources are among them."""
     pairs = all_shapes(4, follow_the_rule)

@@ -91,6 +91,7 @@ def verified(base: Path) -> int:
     return len(report.groups)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, runs(30)))])
 def test_a_table_that_became_version_10(tmp_path: Path, seed: int) -> None:
     """After each write, and FULL over slices of inline, of native and of both kinds of logs, rows are those of a

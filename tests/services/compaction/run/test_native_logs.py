@@ -273,6 +273,7 @@ def check_alone(table: NativeTable, slice_: FileSlice) -> None:
     assert {key: (row["ts"], row["v"]) for key, row in judged.items()} == table.rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_event_time", [True, False], ids=["event time", "commit time"])
 def test_a_run_of_the_newest_logs_stands_for_itself_in_the_layout_lsm_tree(tmp_path: Path, by_event_time: bool) -> None:
     """Keeps 3 of engine/task/log_operation: the run becomes one log, the logs ahead stay, and rows are the same with
@@ -314,6 +315,7 @@ def test_a_run_of_the_newest_logs_stands_for_itself_in_the_layout_lsm_tree(tmp_p
     table.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_event_time", [True, False], ids=["event time", "commit time"])
 def test_full_and_log_of_the_layout_lsm_tree_are_one_plan(tmp_path: Path, by_event_time: bool) -> None:
     """RFC-103 draws it so: one instant, a group FULL and the other LOG, which takes the newest writes of those that it
@@ -507,6 +509,7 @@ def history(base: Path, seed: int, steps: int) -> None:
         table.check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(runs(2)))
 def test_any_history(tmp_path: Path, number: int) -> None:
     """Writes, late ones too, FULL, LOG and both in one plan, in either form, and cleans that take away what was merged:

@@ -80,6 +80,7 @@ def table(tmp_path: Path) -> Path:
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(runs(4)))
 @pytest.mark.parametrize("with_logs", [False, True])
 def test_any_life_of_a_table(tmp_path: Path, seed: int, with_logs: bool) -> None:

@@ -64,6 +64,7 @@ class Building:
         return gauge.read(self.table, self.serving.clock.now())
 
 
+@pytest.mark.slow
 def test_a_build_that_died(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """What is read of it is shown as `index list` shows it, and when the last of that was read, which stays what it is;
     no such index is there, and nothing is due of it."""

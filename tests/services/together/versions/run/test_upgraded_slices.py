@@ -140,6 +140,7 @@ CASES: dict[str, Callable[[Upgraded], None]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_case_and_its_way_back(case: str, tmp_path: Path) -> None:
     """After the upgrade each commit reads as it was written; after the way down no native file is left anywhere, the
