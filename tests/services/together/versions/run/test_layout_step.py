@@ -4,33 +4,24 @@ forbids it."""
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable
-from contextlib import suppress
-from copy import copy
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.base.errors import Conflict, LakewardError, Refused, TryLater, VerificationFailed
-from lakeward.format.file_name import parse_base_file
-from lakeward.protocol.lock.storage_lock import StorageLockOptions
+from lakeward.base.errors import Conflict, Refused, TryLater, VerificationFailed
 from lakeward.services.compaction.plan.planner import Planner
 from lakeward.services.together.restore.run.restore import restore
 from lakeward.services.together.versions.plan.change_step import StepKind
 from lakeward.table.file_order import FileOrder
 from lakeward.table.table_config import LSM_TREE_SINCE
-from tests.crash.compacting import FULL, LOG, age_temporary_files, compact, everything
+from tests.crash.compacting import FULL, LOG, compact, everything
 from tests.crash.metadata_compacting import check_agrees
-from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
-from tests.memory_objects import MemoryObjects, Objects
+from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.metadata_golden import set_property
-from tests.object_lake import BASE, KINDS, be_proved
-from tests.object_tables import bring, fetch
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
-from tests.runs import NIGHTLY, runs, spread
 from tests.services.together.versions.run.layouts import Conversion
 from tests.services.together.versions.run.test_upgraded_slices import Upgraded, change, native_on_inline
 from tests.services.together.versions.run.test_version_step import properties_of
@@ -389,89 +380,3 @@ def check_between(table: Upgraded) -> None:
     if scan(table.base).config.is_lsm_tree:
         assert all(is_sorted(file) for file in base_files(table.base))
         assert not any(slice_.log_files for slice_ in scan(table.base).latest_slices)
-
-
-def copy_of(table: Upgraded, base: Path) -> Upgraded:
-    copied = copy(table)
-    copied.base = Path(shutil.copytree(table.base, base))
-    return copied
-
-
-SAMPLES = [("out-of-order", FaultKind.KILL, 45), ("copy-on-write", FaultKind.TORN, 25)]
-EVERY = [pytest.param(case, kind, 1, marks=pytest.mark.wide) for case in CASES for kind in FaultKind]
-if runs(0) >= 100:  # `make crashes`
-    SAMPLES, EVERY = [(case, kind, 1) for case in CASES for kind in FaultKind], []
-
-
-@pytest.mark.crash
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize(("case", "kind", "step"), [*SAMPLES, *EVERY])
-def test_stopped_at_every_call(case: str, kind: FaultKind, step: int, tmp_path: Path) -> None:
-    """Keeps 1 of services/together/versions/run/layout_step: the rows are there after each fault, and the next run
-    ends."""
-    make, _ = CASES[case]
-    made, trial = make(tmp_path / "made"), FaultyStorage()
-    Conversion(copy_of(made, tmp_path / "trial").base, trial, clock=made.clock).run()
-    for fault in spread(faults_of(kind, trial.calls)[::-step]):
-        table, processes = copy_of(made, tmp_path / f"{fault.call}"), ScriptedProcesses()
-        try:
-            with suppress(LakewardError, OSError, Killed):
-                Conversion(table.base, FaultyStorage(fault), processes, table.clock).run()
-            check_between(table)
-            processes.kill_all()
-            age_temporary_files(table.base)
-            Conversion(table.base, processes=processes, clock=table.clock).run()
-            check_between(table)
-            assert scan(table.base).config.is_lsm_tree
-            assert not scan(table.base).timeline.pending
-            assert not list(table.base.rglob("*.backup"))
-            named = {file.path for group in scan(table.base).files for file in group.base_files}
-            there = {path for path in everything(table.base) if parse_base_file(path.rpartition("/")[2])}
-            assert {path for path in there if not path.startswith(".hoodie")} == named
-        except BaseException as error:
-            error.add_note(f"{fault.kind} at call {fault.call}: {trial.calls[fault.call]}")
-            raise
-        shutil.rmtree(table.base)
-
-
-@pytest.mark.crash
-@pytest.mark.parametrize(
-    "kind", [FaultKind.KILL, *(pytest.param(each, marks=pytest.mark.wide) for each in KINDS if each != FaultKind.KILL)]
-)
-def test_stopped_at_every_write_in_an_object_store(kind: FaultKind, tmp_path: Path) -> None:
-    """Keeps 1 of services/together/versions/run/layout_step, where files stand in their places before they are of a
-    commit."""
-    made, processes = out_of_order(tmp_path / "made"), ScriptedProcesses()
-    unhurt, lock = Objects(), StorageLockOptions(wait_seconds=0.0)
-    bring(made.base, MemoryObjects(unhurt), BASE)
-    be_proved(BASE)
-
-    def run(objects: Objects, fault: Fault | None = None) -> list[str]:
-        store = MemoryObjects(objects, fault)
-        Conversion(BASE, store, processes, made.clock, lock=lock).run()
-        return store.writes
-
-    def fetched(objects: Objects) -> Upgraded:
-        table = copy(made)
-        table.base = fetch(MemoryObjects(objects), BASE, Path(tempfile.mkdtemp(dir=tmp_path)))
-        return table
-
-    def copied() -> Objects:
-        return Objects(dict(unhurt.data), unhurt.versions)
-
-    writes = run(copied())
-    whole = NIGHTLY or runs(0) >= 100 or kind is not FaultKind.KILL
-    chosen = spread(range(len(writes))) if whole else range(5, len(writes), 40)
-    for number in chosen:
-        objects, processes = copied(), ScriptedProcesses()
-        try:
-            with suppress(LakewardError, OSError, Killed):
-                run(objects, Fault(kind, number))
-            check_between(fetched(objects))
-            processes.kill_all()
-            run(objects)
-            check_between(table := fetched(objects))
-            assert scan(table.base).config.is_lsm_tree
-        except BaseException as error:
-            error.add_note(f"{kind} at write {number}: {writes[number]}")
-            raise
