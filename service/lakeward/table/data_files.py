@@ -93,7 +93,8 @@ class DataFiles:
             )
         files = tuple(found[path] for path in sorted(found))
         archived = load_archived_times(storage, base_path, config, archived_instants(files, self.timeline))
-        compactions = TimelineReader(storage, base_path, config, self.timeline).log_compactions(_log_instants(files))
+        reader = TimelineReader(storage, base_path, config, self.timeline)
+        compactions = reader.log_compactions(_log_instants(files), archived.plans)
         return replace(self, files=files, archived=archived, log_compactions=compactions)
 
     @cached_property
@@ -116,7 +117,7 @@ def list_data_files(
     found = find_table_partitions(storage, base_path, config, timeline, clock=clock)
     files = tuple(sort_files(partition.path, partition.files, native=native) for partition in found.partitions)
     archived = load_archived_times(storage, base_path, config, archived_instants(files, timeline))
-    compactions = reader.log_compactions(_log_instants(files))
+    compactions = reader.log_compactions(_log_instants(files), archived.plans)
     return DataFiles(timeline, config.layout, content, files, archived, compactions, native)
 
 

@@ -5,8 +5,9 @@ the newest source. So a slice has more files than *live* logs:
 
     files     t1  t2  t3  t4 (merged t1 t2)     live    t4 at the place of t2, then t3     superseded    t1, t2
 
-Which logs an output stands for is in its plan, on the timeline. When that is archived the sources count as live
-again: then a slice seems to hold more logs than it does, and may get a LOG too early, never a wrong one.
+Which logs an output stands for is in its plan, on the timeline or in the history, where archivers take it along
+(decision 0145). Where that cannot be read the sources count as live again: then a slice seems to hold more logs than
+it does, and may get a LOG too early, never a wrong one.
 
 Sources may be gone (`table/retired_logs`): readers put the output into the place of the newest one that is left and is
 no output itself, its *anchor*. They pass over an output that has none (decision 0132).

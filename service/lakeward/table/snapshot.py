@@ -55,7 +55,7 @@ from lakeward.table.partition import Partition, UnlistedFolder
 from lakeward.table.quarantine import find_retired, may_have_retired
 from lakeward.table.retired_logs import LogCompactions, without_gone, without_retired
 from lakeward.table.table_config import LoadedConfig, TableConfig, hoodie_folder, load_table_config
-from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
+from lakeward.table.timeline.archived import ArchivedPlan, ArchivedTimes, load_archived_times
 from lakeward.table.timeline.timeline import BrokenInstant, Timeline, load_timeline
 from lakeward.table.timeline.timeline_reader import (
     LogCompaction,
@@ -369,7 +369,7 @@ def _scan(
     native = loaded.config.version.has_native_logs
     files = known.sort(found.partitions, native=native)
     archived = load_archived_times(storage, base_path, loaded.config, archived_instants(files, timeline))
-    if may_have_retired(loaded.config, timeline) and listing is ListingSource.STORAGE:
+    if may_have_retired(loaded.config) and listing is ListingSource.STORAGE:
         retired = find_retired(storage, base_path, timeline) - _planned(content.plans.values())
         files = without_retired(files, retired)
     damage: Mapping[str, Sequence[DamagedFile]] = {}
@@ -440,7 +440,9 @@ def assemble_snapshot(
     unlisted: tuple[UnlistedFolder, ...],
     archived: ArchivedTimes,
     schema_history: SchemaHistory | None,
-    log_compactions_of: Callable[[AbstractSet[str]], Mapping[GroupId, tuple[LogCompaction, ...]]],
+    log_compactions_of: Callable[
+        [AbstractSet[str], Mapping[str, ArchivedPlan]], Mapping[GroupId, tuple[LogCompaction, ...]]
+    ],
     rows_of: Callable[[Sequence[BaseFile]], Mapping[str, int]],
     facts_of: Callable[[Sequence[BaseFile]], tuple[BaseFileFacts, ...]],
     broken: Sequence[BrokenInstant],
@@ -451,9 +453,10 @@ def assemble_snapshot(
     """What was scanned, as one value: the same whether it was scanned just now or has been watched for days.
 
     `rows_of` and `facts_of` are asked once, for the base files under logs; `broken` is read after them.
-    `log_compactions_of` is asked once, for the instants of all logs.
+    `log_compactions_of` is asked once, for the instants of all logs, and given the plans that the history has of them.
     """
-    log_compactions = log_compactions_of({log.instant for partition in files for log in partition.log_files})
+    with_logs = {log.instant for partition in files for log in partition.log_files}
+    log_compactions = log_compactions_of(with_logs, archived.plans)
     view = build_file_groups(
         files,
         timeline,

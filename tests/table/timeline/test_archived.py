@@ -12,7 +12,13 @@ import pytest
 
 from lakeward.storage.local import LocalStorage
 from lakeward.table.table_config import TableConfig
-from lakeward.table.timeline.archived import ArchivedTimes, ArchivedWrites, load_archived_times, load_newest_writes
+from lakeward.table.timeline.archived import (
+    ArchivedPlan,
+    ArchivedTimes,
+    ArchivedWrites,
+    load_archived_times,
+    load_newest_writes,
+)
 
 A, B, C, D, E = (f"2026010100000{n}000" for n in range(5))
 CONFIG = TableConfig({"hoodie.table.version": "9"})
@@ -28,7 +34,8 @@ def history(tmp_path: Path) -> Path:
 def put_file(folder: Path, name: str, rows: Sequence[tuple[str, str, str]]) -> str:
     columns = list(zip(*rows, strict=True))
     names = ["instantTime", "completionTime", "action"]
-    pq.write_table(pa.table([pa.array(column, pa.string()) for column in columns], names=names), folder / name)
+    texts = [pa.array(column, pa.string()) for column in columns]
+    pq.write_table(pa.table([*texts, pa.nulls(len(rows), pa.binary())], names=[*names, "plan"]), folder / name)
     return name
 
 
@@ -49,6 +56,21 @@ def test_completion_times_of_writes_are_found(history: Path) -> None:
     put_manifest(history, 1, put_file(history, f"{A}_{D}_0.parquet", rows), version=1)
 
     assert load(history, A, C, D, E) == ArchivedTimes({A: B, D: E})
+
+
+def test_plans_of_log_compactions_are_found(history: Path) -> None:
+    """A row of a compaction has what it planned, and one of a clean is not asked for."""
+    rows = [(A, B, "deltacommit"), (B, C, "commit"), (C, D, "clean"), (D, E, "deltacommit")]
+    columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
+    plans = pa.array([b"log", b"full", b"clean", None], pa.binary())
+    names = ["instantTime", "completionTime", "action", "plan"]
+    pq.write_table(pa.table([*columns, plans], names=names), history / f"{A}_{D}_0.parquet")
+    put_manifest(history, 1, f"{A}_{D}_0.parquet", version=1)
+
+    found = load(history, A, B, C, D)
+    assert found.completion_times == {A: B, B: C, D: E}
+    assert found.plans == {A: ArchivedPlan(True, b"log"), B: ArchivedPlan(False, b"full")}
+    assert load(history, D).plans == {}
 
 
 def test_the_manifest_says_which_files_live(history: Path) -> None:

@@ -116,8 +116,21 @@ def read_times(
     source: BinaryIO, filters: list[tuple[str, str, object]] | None, *, path: str
 ) -> list[tuple[str, str | None, str]]:
     """Time, completion time and action of the rows that pass. Raises `BrokenFile`."""
+    return _read(source, ["instantTime", "completionTime", "action"], filters, path=path)
+
+
+def read_plans(
+    source: BinaryIO, filters: list[tuple[str, str, object]], *, path: str
+) -> list[tuple[str, str | None, str, bytes | None]]:
+    """The same, and what each had planned. Raises `BrokenFile`."""
+    return _read(source, ["instantTime", "completionTime", "action", "plan"], filters, path=path)
+
+
+def _read(
+    source: BinaryIO, columns: list[str], filters: list[tuple[str, str, object]] | None, *, path: str
+) -> list[Any]:
     try:
-        table = pq.read_table(source, columns=["instantTime", "completionTime", "action"], filters=filters)
+        table = pq.read_table(source, columns=columns, filters=filters)
     except (pa.ArrowException, OSError, ValueError) as error:
         if is_of_storage(error):
             raise

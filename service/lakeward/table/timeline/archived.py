@@ -41,10 +41,20 @@ _SECONDS_LENGTH = 14
 
 
 @dataclass(frozen=True, slots=True)
+class ArchivedPlan:
+    """What a compaction or log compaction that is archived had planned."""
+
+    is_log_compaction: bool
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class ArchivedTimes:
     completion_times: Mapping[str, str]
     """Completion times by instant, of those asked for that the history knows as completed."""
     problems: tuple[str, ...] = ()
+    plans: Mapping[str, ArchivedPlan] = field(default_factory=dict)
+    """The plans of those of them that are compactions or log compactions, by instant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +90,7 @@ def load_archived_times(
     problem = ""
     for _ in range(_LOOKS):
         try:
-            return ArchivedTimes(_read_times(storage, folder, instants, actions))
+            return _read_archived(storage, folder, instants, actions)
         except (BrokenFile, NotFound) as error:
             problem = str(error)
     return ArchivedTimes({}, (problem,))
@@ -253,9 +263,21 @@ def find_archived(storage: Storage, folder: str, history: History, instants: Ite
     return frozenset(names[row] for row in rows if row in names)
 
 
-def _read_times(storage: Storage, folder: str, instants: Collection[str], actions: Collection[str]) -> dict[str, str]:
-    rows = _rows_of(storage, folder, load_history(storage, folder).sizes, instants)
-    return {instant: completed for instant, completed, action in rows if action in actions and completed}
+def _read_archived(storage: Storage, folder: str, instants: Collection[str], actions: Collection[str]) -> ArchivedTimes:
+    from lakeward.format.timeline.history_file import read_plans
+
+    times: dict[str, str] = {}
+    plans: dict[str, ArchivedPlan] = {}
+    for file, wanted in _covering(load_history(storage, folder).sizes, instants):
+        path = join(folder, file.name)
+        with storage.open_input(path) as source:
+            rows = read_plans(source, [("instantTime", "in", wanted)], path=path)
+        for instant, completed, action, plan in rows:
+            if action in actions and completed:
+                times[instant] = completed
+                if plan and action in ("commit", "deltacommit"):
+                    plans[instant] = ArchivedPlan(action == "deltacommit", plan)
+    return ArchivedTimes(times, plans=plans)
 
 
 def _read_newest_writes(storage: Storage, folder: str, number: int) -> tuple[Instant, ...]:
@@ -274,10 +296,16 @@ def _rows_of(
     storage: Storage, folder: str, files: Iterable[HistoryFile], instants: Collection[str]
 ) -> Iterator[tuple[str, str | None, str]]:
     """Time, completion time and action of each row of these instants."""
+    for file, wanted in _covering(files, instants):
+        yield from _read_rows(storage, join(folder, file.name), wanted)
+
+
+def _covering(files: Iterable[HistoryFile], instants: Collection[str]) -> Iterator[tuple[HistoryFile, list[str]]]:
+    """The files that may have rows of these instants, each with those."""
     for file in files:
         first, last = comparable_time(file.first), comparable_time(file.last)
-        if any(first <= comparable_time(instant) <= last for instant in instants):
-            yield from _read_rows(storage, join(folder, file.name), sorted(instants))
+        if wanted := sorted(each for each in instants if first <= comparable_time(each) <= last):
+            yield file, wanted
 
 
 def _read_rows(

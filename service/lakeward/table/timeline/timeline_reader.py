@@ -5,8 +5,8 @@ file is in it under the file's name, and the file is not opened a second time. T
 changed or went.
 
 Touches: storage, reading only. `read` opens of completed instants only replacecommits, savepoints and the newest
-         writes; `log_compactions` the plans of those that wrote a log; `base_rows` those that wrote a base file under
-         logs; `written_files` all writes.
+         writes; `log_compactions` the plans of those that wrote a log, and takes in what the history has of them;
+         `base_rows` those that wrote a base file under logs; `written_files` all writes.
 Keeps:   1. what cannot be read is reported as broken, it does not end the snapshot, and it is not cached;
          2. a name from a plan is used only after the file-name grammar accepted it.
 """
@@ -33,7 +33,7 @@ from lakeward.format.timeline.commit_metadata import (
     read_written_files,
 )
 from lakeward.format.timeline.compaction_plan import CompactionOperation, CompactionPlan, read_compaction_plan
-from lakeward.format.timeline.instant import Instant, State
+from lakeward.format.timeline.instant import Instant, State, comparable_time
 from lakeward.format.timeline.replace_metadata import read_clustered_groups
 from lakeward.format.timeline.rollback_metadata import read_rollback_plan
 from lakeward.format.timeline.savepoint_metadata import read_savepoint_metadata
@@ -41,6 +41,7 @@ from lakeward.storage.storage import Storage
 from lakeward.table.file_group import BaseFile, FrozenGroup
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.table_config import TableConfig, timeline_folder
+from lakeward.table.timeline.archived import ArchivedPlan
 from lakeward.table.timeline.instant_content import InstantContents
 from lakeward.table.timeline.timeline import BrokenInstant, Timeline
 from lakeward.table.written_files import WrittenBy
@@ -48,7 +49,10 @@ from lakeward.table.written_files import WrittenBy
 _Value = TypeVar("_Value")
 
 TimelineCache = dict[str, Any]
-"""What was read, by the name of the timeline file; each file is only ever read for one purpose."""
+"""What was read, by the name of the timeline file; each file is only ever read for one purpose. Plans of the history
+are there by their instants."""
+
+_IN_HISTORY = "in the history: "
 
 _KERNEL_BYTES_MIN = 1024 * 1024
 """Commits from which on kernels take them apart: they name some 6,000 files, and without kernels that takes as long as
@@ -299,17 +303,19 @@ class TimelineReader:
                 groups.update(dict.fromkeys(facts.replaced, instant.time))
         return groups
 
-    def log_compactions(self, with_logs: Collection[str]) -> dict[GroupId, tuple[LogCompaction, ...]]:
-        """Log compactions by the plans that they leave on the timeline, LOG operations of hybrid plans among them;
-        nothing else says which logs an output stands for. In the layout `lsm_tree` it is certain of our hybrid plans
-        alone that their outputs are right without their sources (`LogCompaction.is_own`): Hudi carries them out as
-        FULL.
+    def log_compactions(
+        self, with_logs: Collection[str], archived: Mapping[str, ArchivedPlan]
+    ) -> dict[GroupId, tuple[LogCompaction, ...]]:
+        """Log compactions by the plans that they leave on the timeline and in the history, LOG operations of hybrid
+        plans among them. In the layout `lsm_tree` it is certain of our hybrid plans alone that their outputs are right
+        without their sources (`LogCompaction.is_own`): Hudi carries them out as FULL.
 
         Args:
             with_logs: instants of the logs that there are; of others those plans are opened whose outputs a later one
                 took, which may be gone.
+            archived: the plans of those of them that the history has.
         """
-        plans: list[tuple[Instant, CompactionPlan]] = []
+        plans: list[tuple[str, str, CompactionPlan]] = []
         taken: set[str] = set()
         for instant in reversed(self._timeline.instants):
             if instant.action not in ("logcompaction", "compaction") or instant.state is not State.REQUESTED:
@@ -321,19 +327,26 @@ class TimelineReader:
             # One that cannot be read is no trouble: it is carried out, and what it says would only spare us some work.
             if (plan := self._plan(instant, is_needed=False)) is None:
                 continue
-            plans.append((instant, plan))
+            plans.append((instant.time, instant.action, plan))
             logs = (operation.log_files for operation in plan.operations if not _is_full(instant.action, operation))
             parsed = (parse_any_log(name, native=True) for name in chain.from_iterable(logs))
             taken.update(name.instant for name in parsed if name is not None)
+        for name in [name for name in self._cache if name.startswith(_IN_HISTORY)]:
+            if name.removeprefix(_IN_HISTORY) not in archived:
+                del self._cache[name]
+        for time in sorted(archived.keys() & with_logs, key=comparable_time, reverse=True):
+            action = "logcompaction" if archived[time].is_log_compaction else "compaction"
+            if (plan := self._archived_plan(time, archived[time])) is not None:
+                plans.append((time, action, plan))
         done: dict[GroupId, tuple[LogCompaction, ...]] = {}
-        for instant, plan in reversed(plans):
+        for time, action, plan in reversed(plans):
             for operation in plan.operations:
-                if _is_full(instant.action, operation):
+                if _is_full(action, operation):
                     continue
                 is_own = operation.run is not None or not self._is_lsm_tree
                 group_id = (operation.partition_path, operation.file_id)
                 names = operation.log_files if operation.run is None else operation.run
-                merged = LogCompaction(instant.time, frozenset(names), ranks_last=self._is_lsm_tree, is_own=is_own)
+                merged = LogCompaction(time, frozenset(names), ranks_last=self._is_lsm_tree, is_own=is_own)
                 done[group_id] = (*done.get(group_id, ()), merged)
         return done
 
@@ -425,6 +438,17 @@ class TimelineReader:
             return self._plans.parse(data, file=self._path(instant), extension=self._extension, native=self._native)
 
         return self._remembered(instant, parse, is_needed=is_needed)
+
+    def _archived_plan(self, time: str, plan: ArchivedPlan) -> CompactionPlan | None:
+        """None for one that cannot be read: then the logs of its output count beside those that it merged."""
+        name = f"{_IN_HISTORY}{time}"
+        if (known := self._cache.get(name)) is not None:
+            return known
+        with suppress(BrokenFile):
+            found = self._plans.parse(plan.content, file=name, extension=self._extension, native=self._native)
+            self._cache[name] = found
+            return found
+        return None
 
     def _commit_facts(self, instant: Instant) -> CommitFacts | None:
         def parse(instant: Instant, data: bytes) -> CommitFacts:

@@ -347,7 +347,7 @@ class IncrementalView:
         return known.inventory.replace_partition(found)
 
     def _find_retired(self, known: _Known) -> None:
-        if may_have_retired(known.loaded.config, known.timeline) and self._listing is ListingSource.STORAGE:
+        if may_have_retired(known.loaded.config) and self._listing is ListingSource.STORAGE:
             known.retired = find_retired(self._storage, self._base_path, known.timeline)
 
     def _look_for_damage(self, known: _Known, paths: Iterable[str]) -> None:

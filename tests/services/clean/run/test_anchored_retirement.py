@@ -9,6 +9,8 @@ import pytest
 
 from lakeward.base.errors import Refused
 from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
+from lakeward.services.archive.plan.hudi_archiver_keys import ArchiveOptions
+from lakeward.services.archive.run.archiver import Archiver
 from lakeward.services.clean.plan.keeper import KeepReason
 from lakeward.services.clean.run.clean_choice import CleanChoice
 from lakeward.services.clean.run.undo import undo_clean
@@ -150,3 +152,28 @@ def test_change_capture_and_a_slice_without_base_file_keep_them(tmp_path: Path) 
     properties.write_text(text)
     assert any(found == set() for found in reasons(table).values())
     assert all(KeepReason.NOT_ASKED_FOR in found for found in reasons(table, asked=False).values())
+
+
+@pytest.mark.parametrize("form", ["inline", "native", "lsm_tree"])
+def test_what_is_archived_is_known(tmp_path: Path, form: str) -> None:
+    """Keeps 1 of table/live_logs: once the archiver took a log compaction, and all writes that it merged, the sources
+    are superseded as before, for a scan as for what is watched, and retire as before."""
+    table = merged(tmp_path / "table", **FORMS.get(form, {"is_lsm_tree": True}))
+    view = IncrementalView(LocalStorage(), str(table.base), timezone="UTC", clock=table.clock)
+    view.refresh()
+    before = scan(table.base).live_logs(table.slice)
+    assert len(before.superseded) >= 3
+    write(table, 8)
+    report = Archiver(table.serviced(), ArchiveOptions(3, 4, 1, 1)).archive()
+    ((compaction,),) = scan(table.base).log_compactions.values()
+    assert compaction.instant in {instant.time for instant in report.archived}, report
+    view.refresh()
+    assert view.snapshot() == scan(table.base)
+    found = scan(table.base).live_logs(table.slice)
+    assert found.superseded == before.superseded and found.live[:-1] == before.live
+    table.check()
+    (cleaned,) = table.clean(rules(**ASKED))[0].cleans
+    assert cleaned.retires
+    table.check()
+    view.refresh()
+    assert view.snapshot() == scan(table.base)
