@@ -145,7 +145,7 @@ INDEXES = IndexMemory(
     tee=TeeStatus(
         Tee(3, IndexType.METADATA, IndexType.RECORD, compared=12, keys=3400, clean=12), Staleness(2, 10, 60.0)
     ),
-    doubles_keys=False,
+    doubled_keys=0,
 )
 
 

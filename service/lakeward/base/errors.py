@@ -70,6 +70,16 @@ class Refused(LakewardError):
     exit_code = 2
 
 
+class DoubledKeys(Refused):
+    """A commit put keys into base files that logs of other file groups have."""
+
+    keys = 0
+    """How many."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (*super().__reduce__(), {"keys": self.keys})
+
+
 class NotATable(UsageError):
     """The path holds no Hudi table."""
 

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Final
 
 from lakeward.base.clock import Clock
-from lakeward.base.errors import Conflict, Refused
+from lakeward.base.errors import Conflict, DoubledKeys
 from lakeward.base.quantities import format_count
 from lakeward.index.doubled_keys import DoubledKey, look_through
 from lakeward.index.log_inserts import LogInserts, read_log_inserts
@@ -29,7 +29,7 @@ def check_inserts(
     storage: Storage, base_path: str, snapshot_now: Callable[[], TableSnapshot], *, clock: Clock
 ) -> LogInserts:
     """What an operator said of new keys, with all that completed looked through; nothing is, where nothing was said.
-    Raises `Refused` where a commit doubled keys, and what `look_through` does."""
+    Raises `DoubledKeys` where a commit doubled some, and what `look_through` does."""
     said = read_log_inserts(storage, base_path)
     while said.may_hold_keys:
         found = look_through(storage, snapshot_now(), after=said.through, clock=clock)
@@ -47,11 +47,11 @@ def check_inserts(
     return said
 
 
-def _doubled(base_path: str, doubled: tuple[DoubledKey, ...]) -> Refused:
+def _doubled(base_path: str, doubled: tuple[DoubledKey, ...]) -> DoubledKeys:
     first = doubled[0]
     keys = ", ".join(repr(each.key) for each in islice(doubled, _NAMED))
     more = f" and {len(doubled) - _NAMED:,} more" if len(doubled) > _NAMED else ""
-    return Refused(
+    error = DoubledKeys(
         f"The commit {first.instant} doubled {format_count(len(doubled), 'key')} of {base_path}: {keys}{more}.",
         why=f"It put {first.key!r} into a base file of file group {first.inserted[1]} in partition "
         f"'{first.inserted[0]}', and the logs of file group {first.in_logs[1]} in partition '{first.in_logs[0]}' had "
@@ -63,3 +63,5 @@ def _doubled(base_path: str, doubled: tuple[DoubledKey, ...]) -> Refused:
         "`--operation insert_overwrite --deduplicate`. `lakeward index inserts TABLE` then finds nothing, and writes "
         "go on.",
     )
+    error.keys = len({each.key for each in doubled})
+    return error

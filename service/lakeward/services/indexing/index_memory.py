@@ -101,8 +101,9 @@ class IndexMemory:
     """The index on trial as of the last plan or comparison; None where there is none."""
     unlooked: tuple[int, int] = (0, 0)
     """Commits that were to be looked through for doubled keys at the last plan, and the bytes that they wrote."""
-    doubles_keys: bool | None = None
-    """Whether the last look found a commit that doubled keys; None before the first look."""
+    doubled_keys: int | None = None
+    """The keys that the last look found doubled by one commit; None before the first look, and after one that failed
+    otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,8 @@ def _coverage(index: IndexStatus, now: float) -> float | None:
     return index.coverage.bases / index.coverage.of_bases if index.coverage.of_bases else 1.0
 
 
-def _doubles_keys(memory: IndexMemory | None, demand: object, now: float) -> Reading:
-    return None if memory is None or memory.doubles_keys is None else float(memory.doubles_keys)
+def _doubled_keys(memory: IndexMemory | None, demand: object, now: float) -> Reading:
+    return None if memory is None or memory.doubled_keys is None else float(memory.doubled_keys)
 
 
 def _on_trial(figure: Callable[[TeeStatus], int]) -> Callable[[Any, object, float], Reading]:
@@ -54,11 +54,11 @@ METRICS: tuple[ServiceMetric, ...] = (
     MemoryGauge(
         gauge(
             "lakeward_table_doubled_keys",
-            "1 while a commit is known that inserted keys which logs have, too, on a table whose new keys go into "
-            "logs; nothing before the first look.",
+            "Keys of a commit that logs of other file groups have, too, on a table whose new keys go into logs; "
+            "nothing before the first look, and after one that failed.",
             "table",
         ),
-        _doubles_keys,
+        _doubled_keys,
         max,
     ),
     MemoryGauge(

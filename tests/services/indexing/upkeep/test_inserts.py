@@ -39,23 +39,25 @@ def test_a_doubled_key_is_reported_until_it_is_put_right(tmp_path: Path) -> None
     kept = Kept(tmp_path)
     let_into_logs(STORAGE, scan(kept.base))
     before = said_of(kept)
-    into_logs(kept, ("k7", 5, "p", "log"))
+    into_logs(kept, ("k6", 5, "p", "log"), ("k7", 5, "p", "log"))
     kept.serving.run(20.0)
     assert said_of(kept) == before, "a commit of logs alone puts no key into a base file"
     with unseen(kept.base):
-        kept.write(("k7", 6, "p", "twice"), ("k8", 6, "p", "new"))
+        kept.write(("k6", 6, "p", "twice"), ("k7", 6, "p", "twice"), ("k8", 6, "p", "new"))
     kept.serving.run(90.0)
+    assert kept.serving.index_memory().doubled_keys == 2
     assert said_of(kept).through != newest(kept)
     events = [each.text for each in kept.serving.store.events.latest(str(kept.base), 50)]
-    assert any("doubled 1 key" in each and "'k7'" in each and "insert_overwrite" in each for each in events), events
+    assert any("doubled 2 keys" in each and "'k7'" in each and "insert_overwrite" in each for each in events), events
     assert kept.jobs("refused") >= 1
     kept.serving.run(600.0, step=30.0)
     assert kept.index.behind is not None and kept.index.behind.commits == 0
 
-    rows = [(f"k{number}", 7, "p", "once") for number in (1, 2, 7, 8)]
+    rows = [(f"k{number}", 7, "p", "once") for number in (1, 2, 6, 7, 8)]
     into_logs(kept, *rows, operation="insert_overwrite")
     kept.serving.run(900.0, step=30.0)
     assert said_of(kept).through == newest(kept)
+    assert kept.serving.index_memory().doubled_keys == 0
     without_writers(kept)
     with unseen(kept.base):
         kept.write(("k9", 8, "q", "new"))

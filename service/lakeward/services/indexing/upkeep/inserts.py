@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakeward.base.errors import LakewardError, Refused
+from lakeward.base.errors import DoubledKeys, LakewardError
 from lakeward.base.quantities import format_count
 from lakeward.index.index import Indexed
 from lakeward.index.index_type import IndexType
@@ -64,7 +64,10 @@ def look_for_doubled_keys(table: IndexCare, tasks: IndexTasks) -> Looked:
     # (The cache of filters rules out slices, and the spec of a cache says how the table is read.)
     spec = tasks.spec(IndexType.BLOOM)
     found = tasks.run(look_through_at, spec, input_bytes=size, description="search for doubled keys")
-    table.memory.doubles_keys = isinstance(found, Refused)
+    if isinstance(found, DoubledKeys):
+        table.memory.doubled_keys = found.keys
+    else:  # what else ends a look says nothing of keys
+        table.memory.doubled_keys = None if isinstance(found, LakewardError) else 0
     if isinstance(found, LakewardError):
         problem = problem_of(found)
         return Looked(True, (WorkProblem(problem.kind, problem.text),))
