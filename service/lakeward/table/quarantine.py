@@ -154,10 +154,18 @@ class Quarantine:
         return {file.path: run for run in self.runs if run.in_place and run.undone_by is None for file in run.files}
 
 
-def may_have_retired(config: TableConfig) -> bool:
-    """Whether logs of the table may have retired: whether there can be log compactions behind which they do. These may
-    have left the timeline."""
-    return config.table_type == "MERGE_ON_READ" and config.version.has_log_compaction
+def may_have_retired(config: TableConfig, timeline: Timeline, *, has_archived: bool) -> bool:
+    """Whether logs of the table may have retired; in the layout `default` only behind a log compaction.
+
+    Args:
+        has_archived: whether there may be a log compaction that is archived.
+    """
+    if config.is_lsm_tree or (has_archived and config.has_log_compaction):
+        return True
+    return any(
+        instant.action == "logcompaction" or (instant.action == "compaction" and config.version.has_hybrid_plans)
+        for instant in timeline.instants
+    )
 
 
 def find_retired(storage: Storage, base_path: str, timeline: Timeline) -> frozenset[str]:

@@ -369,7 +369,10 @@ def _scan(
     native = loaded.config.version.has_native_logs
     files = known.sort(found.partitions, native=native)
     archived = load_archived_times(storage, base_path, loaded.config, archived_instants(files, timeline))
-    if may_have_retired(loaded.config) and listing is ListingSource.STORAGE:
+    if (
+        may_have_retired(loaded.config, timeline, has_archived=bool(archived.plans))
+        and listing is ListingSource.STORAGE
+    ):
         retired = find_retired(storage, base_path, timeline) - _planned(content.plans.values())
         files = without_retired(files, retired)
     damage: Mapping[str, Sequence[DamagedFile]] = {}

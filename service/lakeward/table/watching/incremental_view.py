@@ -347,7 +347,9 @@ class IncrementalView:
         return known.inventory.replace_partition(found)
 
     def _find_retired(self, known: _Known) -> None:
-        if may_have_retired(known.loaded.config) and self._listing is ListingSource.STORAGE:
+        # Which log compactions are archived is found out when all files are listed.
+        may_have = may_have_retired(known.loaded.config, known.timeline, has_archived=True)
+        if may_have and self._listing is ListingSource.STORAGE:
             known.retired = find_retired(self._storage, self._base_path, known.timeline)
 
     def _look_for_damage(self, known: _Known, paths: Iterable[str]) -> None:
