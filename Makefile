@@ -92,7 +92,8 @@ interleavings: .venv/ready ## Interrupt each service by each other one at every 
 	LAKEWARD_RUNS=$(or $(RUNS),100000) $(BIN)/python -m pytest -v -n 2 --timeout=0 tests/life/test_interleavings.py -k one_preemption
 
 long-life: .venv/ready ## Service a table for 10,000 commits on a clock that is moved: make long-life COMMITS=10000
-	LAKEWARD_RUNS=$(or $(COMMITS),10000) $(BIN)/python -m pytest --timeout=0 tests/life/test_long_life.py
+	LAKEWARD_RUNS=$(or $(COMMITS),10000) $(BIN)/python -m pytest --timeout=0 tests/life/test_long_life.py \
+		tests/simulation/test_logs_of_a_slice.py
 
 fuzz: .venv/ready ## Feed bytes by chance to the decoders, 10 minutes each: make fuzz SECONDS=600
 	LAKEWARD_FUZZ_SECONDS=$(or $(SECONDS),600) $(BIN)/python -m pytest -s -n 2 --timeout=0 tests/fuzz

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 from dataclasses import replace
-from datetime import UTC
 from pathlib import Path
 
 import pytest
@@ -16,12 +15,9 @@ from lakeward.format.timeline.compaction_plan import (
     read_compaction_plan,
     write_compaction_plan,
 )
-from lakeward.format.timeline.instant import format_instant_time
 from lakeward.services.compaction.plan.decision import HYBRID_STRATEGY, LOG_STRATEGY, Choice, Form, PlanOutcome, Reason
 from lakeward.services.compaction.plan.hybrid_options import HybridOptions
 from lakeward.services.compaction.plan.planner import HybridCompactionPlanGenerator
-from lakeward.services.compaction.plan.trigger import Trigger
-from lakeward.table.timeline.timeline_reader import LogCompaction
 from tests.golden_tables import copy_golden
 from tests.our_reader import scan
 from tests.services.compaction.plan.planner_cases import PENDING_MAPS, Case, format_outcome, read_cases, read_table
@@ -198,83 +194,6 @@ def test_an_unknown_zone_does_not_keep_a_plan_from_being_shown() -> None:
     unknown = replace(snapshot, zone=replace(snapshot.zone, zone=None))
     generate = HybridCompactionPlanGenerator().generate
     assert generate(unknown, at=minute(60)) == generate(snapshot, at=minute(60))
-
-
-@pytest.mark.parametrize(("form", "is_linear"), [(Form.SPLIT, True), (Form.HYBRID, False)])
-def test_what_log_alone_writes(form: Form, is_linear: bool) -> None:
-    """A log of 1 MiB a commit and a plan every fifth, no FULL ever: in the split form each byte is written a few times;
-    in the hybrid form, whose LOG has to be the whole slice, once a plan."""
-    options = HybridOptions(only=Choice.LOG, form=form, table_trigger=Trigger(delta_commits=1))
-    generator = HybridCompactionPlanGenerator(options)
-    logs, written, commits = [], 0, 200
-    for number in range(1, commits + 1):
-        logs.append((minute(number), MIB))
-        if number % 5:
-            continue
-        group = file_group("p", "a", base=(minute(0), MIB), logs=logs)
-        (operation,) = generator.generate(
-            snapshot_of([group], completed(minute(number), "deltacommit", None)), at=minute(number + 1)
-        ).operations
-        first = len(logs) - len(operation.log_files)
-        size = sum(size for _, size in logs[first:])
-        written += size
-        logs[first:] = [(logs[-1][0], size)]
-    times = written / (commits * MIB)
-    assert times < 5 if is_linear else times > 20
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("only", [None, Choice.LOG], ids=["hybrid", "log"])
-def test_ten_thousand_commits_of_the_layout_lsm_tree(only: Choice | None) -> None:
-    """A log of about 1 MiB a commit onto a base of 1 GiB, and a plan every fifth: with FULL, and for ever without. What
-    a LOG has merged goes ten commits later. Each byte is written a few times, and few logs are there at any time."""
-    seed = int(os.environ.get("LAKEWARD_SEED", random.randrange(2**32)))
-    print(f"LAKEWARD_SEED={seed}")
-    chance = random.Random(seed)
-    trigger = Trigger(delta_commits=1) if only is Choice.LOG else None
-    options = HybridOptions(only=only, table_trigger=trigger, sources_retire=True)
-    properties = {"hoodie.table.version": "10", "hoodie.table.storage.layout": "LSM_TREE"}
-    base, logs, retires, done = at_millisecond(0), dict[str, int](), dict[int, set[str]](), list[LogCompaction]()
-    ingested = written = 0
-    full, most_live, most_read = 0, 0, 0
-    for commit in range(1, 10_001):
-        time = at_millisecond(2 * commit)
-        logs[time] = chance.randint(1, 2 * MIB)
-        ingested += logs[time]
-        for gone in retires.pop(commit, ()):
-            logs.pop(gone, None)
-        if commit % 5:
-            continue
-        group = file_group("p", "a", base=(base, 1024 * MIB), logs=logs.items())
-        instants = completed(time, "deltacommit", None)
-        fields = {"log_compactions": {("p", "a"): tuple(done[-8:])}}
-        plan = HybridCompactionPlanGenerator(options).generate(
-            snapshot_of([group], instants, properties=properties, **fields), at=at_millisecond(2 * commit + 1)
-        )
-        (decision,) = plan.decisions
-        most_live, most_read = max(most_live, int(decision.numbers["log_files"])), max(most_read, len(logs))
-        for operation in plan.operations:
-            output = at_millisecond(2 * commit + 1)
-            if operation.operation_type == Choice.FULL:
-                base, logs, retires, done, full = output, {}, {}, [], full + 1
-                continue
-            assert operation.run is not None and set(operation.log_files) >= set(operation.run)
-            merged = LogCompaction(output, frozenset(operation.run), ranks_last=True)
-            sources = {name.split("_")[1].split(".")[0] for name in operation.run}
-            live = sources - {each for of in retires.values() for each in of}
-            logs[output] = sum(logs[each] for each in live)
-            written += logs[output]
-            done.append(merged)
-            retires.setdefault(commit + 10, set()).update(live)
-    times = written / ingested
-    print(f"LOG wrote each byte {times:.1f} times, {full} FULL; at most {most_live} live logs, {most_read} files")
-    assert times < (8 if only is None else 14)
-    assert most_live <= 20 and most_read <= 40
-    assert (full > 10) is (only is None)
-
-
-def at_millisecond(number: int) -> str:
-    return format_instant_time(1_767_225_600_000 + number, UTC)
 
 
 def test_a_write_that_completed_too_late_holds_a_log_back_where_a_reader_may_rank_it_first() -> None:

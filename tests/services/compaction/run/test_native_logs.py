@@ -7,6 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -316,11 +317,12 @@ def test_a_run_of_the_newest_logs_stands_for_itself_in_the_layout_lsm_tree(tmp_p
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("layout", [LSM_TREE, {}], ids=["lsm_tree", "default"])
 @pytest.mark.parametrize("by_event_time", [True, False], ids=["event time", "commit time"])
-def test_full_and_log_of_the_layout_lsm_tree_are_one_plan(tmp_path: Path, by_event_time: bool) -> None:
+def test_full_and_log_are_one_plan(tmp_path: Path, by_event_time: bool, layout: dict[str, Any]) -> None:
     """RFC-103 draws it so: one instant, a group FULL and the other LOG, which takes the newest writes of those that it
     names. Another engine's FULL in its stead finds every log of the slice in the plan."""
-    table = NativeTable(tmp_path / "table", by_event_time=by_event_time, **LSM_TREE)
+    table = NativeTable(tmp_path / "table", by_event_time=by_event_time, **layout)
     chance = random.Random(0)
     table.insert(FULL_GROUP, [Record("h1", 10, "a")])
     table.insert(LOG_GROUP, [Record(f"w{number}", 10, chance.randbytes(60).hex()) for number in range(2000)])

@@ -33,10 +33,14 @@ HYBRID_STRATEGY = "org.apache.hudi.table.action.compact.plan.generators.HybridCo
 _VERSION_WITH_TYPES = 3
 
 VERSION_WITHOUT_LOG, ROWS_IN_PART = "version_without_log", "rows_in_part"
-TWO_PLANS, SOURCES_STAY, SOURCES_WAIT, FOUND_IN_LOGS = "two_plans", "sources_stay", "sources_wait", "found_in_logs"
-"""The last four are of the layout `lsm_tree` (decision 0130)."""
-AGAINST_LOG = frozenset({VERSION_WITHOUT_LOG, ROWS_IN_PART, TWO_PLANS, SOURCES_STAY, SOURCES_WAIT, FOUND_IN_LOGS})
+TWO_PLANS, SOURCES_STAY, FOUND_IN_LOGS = "two_plans", "sources_stay", "found_in_logs"
+"""The last three are of the layout `lsm_tree` (decision 0130)."""
+AGAINST_LOG = frozenset({VERSION_WITHOUT_LOG, ROWS_IN_PART, TWO_PLANS, SOURCES_STAY, FOUND_IN_LOGS})
 """Numbers of a decision that say why no log compaction is made of its table, or its file group."""
+
+
+TAKEN_WHOLE = "taken_whole"
+"""A number of a decision: of more logs a LOG is made, and of all of them, for what a delete in them does."""
 
 
 class Choice(StrEnum):
@@ -67,6 +71,7 @@ class Reason(StrEnum):
     SMALL_BASE = "small-base"
     LOG_RATIO = "log-ratio"
     TOO_MANY_LOGS = "too-many-logs"
+    MANY_MERGED_LOGS = "many-merged-logs"
     # for LOG
     MANY_SMALL_LOGS = "many-small-logs"
     # for NONE: not considered

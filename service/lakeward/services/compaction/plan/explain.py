@@ -13,7 +13,7 @@ from lakeward.services.compaction.plan.decision import (
     AGAINST_LOG,
     FOUND_IN_LOGS,
     ROWS_IN_PART,
-    SOURCES_WAIT,
+    TAKEN_WHOLE,
     TWO_PLANS,
     VERSION_WITHOUT_LOG,
     Choice,
@@ -69,13 +69,23 @@ def _because(decision: Decision) -> str:
                 f"{format_size(numbers['base_bytes'])}, so rewriting it pays"
             )
         case Reason.TOO_MANY_LOGS:
-            if AGAINST_LOG.isdisjoint(numbers):
+            if AGAINST_LOG.isdisjoint(numbers) and instant is None:
+                held = "a delete in them always wins, so a LOG would have to write the largest of them again"
+            elif AGAINST_LOG.isdisjoint(numbers):
                 held = f"write {instant}, which is still pending, has kept LOG from merging them"
             else:
                 held = _why_no_log(numbers)
             return (
                 f"there are {_logs(numbers)}, more than {numbers['logs_max']}, so they are rewritten with the base of "
                 f"{format_size(numbers['base_bytes'])}: {held}"
+            )
+        case Reason.MANY_MERGED_LOGS:
+            merged = format_count(int(numbers["superseded_log_files"]), "log")
+            return (
+                f"readers still open {merged} that log compactions have merged and no clean has taken away, more than "
+                f"{numbers['merged_logs_max']}, which costs them more than reading the base of "
+                f"{format_size(numbers['base_bytes'])}; so that is rewritten with {_logs(numbers)}, and a new slice "
+                "begins without them"
             )
         case Reason.MANY_SMALL_LOGS:
             ahead = " behind larger ones" if "ahead_log_files" in numbers else ""
@@ -109,6 +119,11 @@ def _because(decision: Decision) -> str:
         case Reason.NO_LOGS:
             return "there are no logs to merge; the next write that updates it leaves one"
         case Reason.ONE_LOG:
+            if TAKEN_WHOLE in numbers and numbers["log_files"] > 1:
+                return (
+                    f"there are {_logs(numbers)}, a delete in them always wins, so a LOG takes all of them, and it "
+                    f"waits for more than {numbers[TAKEN_WHOLE]}"
+                )
             behind = ", one of them behind larger ones" if "ahead_log_files" in numbers else ""
             are = "is" if numbers["log_files"] == 1 else "are"
             return f"there {are} {_logs(numbers)}{behind}, and a LOG merges at least two"
@@ -171,11 +186,6 @@ def _why_no_log(numbers: Mapping[str, int | float]) -> str:
             "a delete in its logs has no ordering value, or may have none, or a log is from before the table got the "
             "layout lsm_tree, so that one log in their place could read otherwise"
         )
-    if (waiting := numbers.get(SOURCES_WAIT)) is not None:
-        return (
-            f"readers of the layout lsm_tree still read {format_count(int(waiting), 'log')} that earlier log "
-            "compactions have merged and no clean has taken away, so another one would save them nothing"
-        )
     if TWO_PLANS in numbers:
         return (
             "in the layout lsm_tree a log compaction is only made in one plan with full compactions, and "
@@ -201,7 +211,9 @@ def _below_thresholds(numbers: Mapping[str, int | float]) -> str:
     if numbers["base_bytes"] >= numbers["small_base_size"] and numbers["log_bytes"] <= ratio_bytes:
         full.append(f"logs of more than {format_size(ratio_bytes)}")
     missing = []
-    if not run_logs:
+    if not run_logs and TAKEN_WHOLE in numbers and numbers["log_files"] <= numbers[TAKEN_WHOLE]:
+        missing.append(f"more than {numbers[TAKEN_WHOLE]} logs, since a delete in them always wins and it takes all")
+    elif not run_logs:
         large_bytes = numbers["large_log_ratio"] * (numbers["base_bytes"] or numbers["log_bytes"])
         missing.append(f"no log of more than {format_size(large_bytes)}")
     elif run_logs < numbers["log_num_threshold"]:

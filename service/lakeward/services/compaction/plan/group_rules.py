@@ -6,19 +6,23 @@ The first rule that matches decides. RFC-103 gives all but the first:
     1  no base file, or one below `small_base_size`                     FULL   rewriting is cheap
     2  logs larger than `log_ratio` of the base                         FULL   a rewrite pays
     3  enough logs, enough bytes of them, and the median one is small   LOG    the base need not be rewritten
-    4  otherwise                                                        NONE
+    4  more merged logs than `MERGED_LOGS` times as many as a LOG       FULL   readers open each of them
+       needs, which cost a reader more than the base does
+    5  otherwise                                                        NONE
 
 Where rule 3 asks for a LOG that the table does not allow, or that pending writes hold back, nothing happens until there
-are more than `LOGS_WITHOUT_LOG` times as many logs as a LOG needs; then FULL, so that logs stay few everywhere.
+are more than `LOGS_WITHOUT_LOG` times as many logs as a LOG needs; then FULL, so that logs stay few everywhere. Rule 4
+is asked before rule 3, and about logs that no clean took away (decision 0145).
 
 Rule 3 is asked of the logs that a LOG would take, which are not all where earlier ones left outputs (`log_runs.py`).
 A number or size of logs that an operator sets binds FULL and LOG alike, by all rules but the first.
 
 Before the rules stands what keeps a group from being considered: filters and pending work, and for all rules but the
 first triggers, too. An operator may ask for FULL only, or for LOG only, wherever it is possible: then the other rules
-say nothing, and with LOG only there is no objective; one that comes with a trigger, so again and again, takes the run
-that rule 3 would, whatever its size. After the rules stands what keeps a LOG from being right: a write
-that is still pending, see `log_runs.py`. Sizes and counts are those of live logs (see `slice_profile.py`).
+say nothing, and with LOG only there is no objective. LOG only with a trigger comes again and again: it takes the run
+that rule 3 would, whatever its size, and FULL comes by rule 4, and in place of a LOG that does not come. After the
+rules stands what keeps a LOG from being right: a write that is still pending, see `log_runs.py`. Sizes and counts are
+those of live logs (see `slice_profile.py`).
 
 Touches: nothing.
 Keeps:   1. a file group with a pending compaction, log compaction or clustering is never chosen;
@@ -37,13 +41,13 @@ from dataclasses import dataclass, replace
 
 from lakeward.format.timeline.compaction_plan import CompactionOperation
 from lakeward.format.timeline.instant import comparable_time
-from lakeward.services.compaction.plan.cost import Cost, full_cost, log_cost
+from lakeward.services.compaction.plan.cost import OPEN_BYTES, Cost, full_cost, log_cost
 from lakeward.services.compaction.plan.decision import (
     AGAINST_LOG,
     FOUND_IN_LOGS,
     ROWS_IN_PART,
     SOURCES_STAY,
-    SOURCES_WAIT,
+    TAKEN_WHOLE,
     TWO_PLANS,
     VERSION_WITHOUT_LOG,
     Choice,
@@ -57,6 +61,7 @@ from lakeward.services.compaction.plan.hybrid_options import (
     LOG_NUM_THRESHOLD,
     LOG_SIZE_THRESHOLD,
     LOGS_WITHOUT_LOG,
+    MERGED_LOGS,
     HybridOptions,
 )
 from lakeward.services.compaction.plan.log_runs import (
@@ -125,6 +130,8 @@ class GroupRules:
         self._log_num_threshold = max(options.log_num_threshold or LOG_NUM_THRESHOLD, WRITES_MIN)
         self._log_size_threshold = options.log_size_threshold or LOG_SIZE_THRESHOLD
         self._logs_max = LOGS_WITHOUT_LOG * self._log_num_threshold
+        self._merged_max = MERGED_LOGS * self._log_num_threshold
+        self._is_log_alone_for_ever = options.only is Choice.LOG and options.table_trigger is not None
         version = snapshot.config.version
         by_version = Form.HYBRID if version.has_hybrid_plans else Form.SPLIT
         has_logs = snapshot.config.has_log_compaction and options.only is not Choice.FULL
@@ -197,16 +204,16 @@ class GroupRules:
     def _wanted_run(self, profile: SliceProfile) -> tuple[LogFile, ...]:
         """The logs that a LOG would take, whatever is pending."""
         options = self._options
+        if options.only is Choice.LOG and options.table_trigger is None:
+            return profile.live  # who asks for it once wants one log
+        bytes_max = options.large_log_ratio * (profile.base_bytes or profile.log_bytes)
+        if profile.group_id in self._whole:
+            # All are written again each time: so a few times more of them are waited for, unless the oldest are small.
+            is_due = len(profile.live) > self._logs_max or not first_of_run(profile, bytes_max=bytes_max)
+            return profile.live if is_due and profile.largest_log_bytes <= bytes_max else ()
         if options.only is Choice.LOG:
-            if options.table_trigger is None:
-                return profile.live  # who asks for it once wants one log
             bytes_max = math.inf  # no FULL ever takes the large ones
-        else:
-            bytes_max = options.large_log_ratio * (profile.base_bytes or profile.log_bytes)
-        may_start_later = self._is_lsm_tree or (self.form is Form.SPLIT and not self._output_ranks_last)
-        if may_start_later and profile.group_id not in self._whole:
-            return profile.live[first_of_run(profile, bytes_max=bytes_max) :]
-        return profile.live if profile.largest_log_bytes <= bytes_max else ()
+        return profile.live[first_of_run(profile, bytes_max=bytes_max) :]
 
     def _is_due_by_objective(self, numbers: Mapping[str, int | float]) -> bool:
         return self._objective is not None and numbers["oldest_log_seconds"] >= numbers["objective_due_seconds"]
@@ -222,8 +229,10 @@ class GroupRules:
         """What happens to what the rules chose."""
         if choice is Choice.NONE:
             return self._none(profile, numbers, reason)
-        if reason is Reason.MANY_SMALL_LOGS:
+        if reason is Reason.MANY_SMALL_LOGS or self._is_log_alone_for_ever:
             numbers["logs_max"] = self._logs_max
+        if reason is Reason.MANY_MERGED_LOGS:
+            numbers["merged_logs_max"] = self._merged_max
         if (reason_against := self._excluded.get(profile.group_id)) is not None:
             return self._none(profile, numbers, reason_against, instead_of=choice)
         pending: str | None = None
@@ -240,7 +249,7 @@ class GroupRules:
         return self._none(profile, numbers, Reason.LOG_NOT_ALLOWED, instead_of=Choice.LOG)
 
     def _are_too_many(self, profile: SliceProfile, numbers: Mapping[str, int | float]) -> bool:
-        """Whether the logs are rewritten with the base, since no LOG comes. Never where LOG alone was asked for."""
+        """Whether the logs are rewritten with the base, since no LOG comes. Not where LOG alone was asked for once."""
         return "logs_max" in numbers and len(profile.live) > numbers["logs_max"]
 
     def _apply_rules(self, profile: SliceProfile, run: tuple[LogFile, ...]) -> tuple[Choice, Reason]:
@@ -250,6 +259,10 @@ class GroupRules:
             return Choice.NONE, Reason.BELOW_THRESHOLDS
         if options.only is Choice.FULL:
             return Choice.FULL, Reason.HAS_LOGS
+        if options.only in (None, Choice.LOG) and self._has_too_many_merged(profile):
+            return Choice.FULL, Reason.MANY_MERGED_LOGS
+        if self._is_log_alone_for_ever and not run and len(profile.live) > self._logs_max:
+            return Choice.FULL, Reason.TOO_MANY_LOGS
         if options.only is Choice.LOG:
             is_run = self._writes(profile, run) >= WRITES_MIN
             return (Choice.LOG, Reason.HAS_LOGS) if is_run else (Choice.NONE, Reason.ONE_LOG)
@@ -267,6 +280,15 @@ class GroupRules:
         ):
             return Choice.LOG, Reason.MANY_SMALL_LOGS
         return Choice.NONE, Reason.BELOW_THRESHOLDS
+
+    def _has_too_many_merged(self, profile: SliceProfile) -> bool:
+        """Whether logs that were merged, and that no clean took away, cost a reader more than the base does: it opens
+        them, and in the layout `lsm_tree` it reads them, too."""
+        merged = profile.logs.superseded
+        if len(merged) <= self._merged_max or (self._options.only is Choice.LOG and not self._is_log_alone_for_ever):
+            return False
+        read_bytes = sum(log.size for log in merged) if self._is_lsm_tree else 0
+        return len(merged) * OPEN_BYTES + read_bytes > profile.base_bytes
 
     def _writes(self, profile: SliceProfile, run: Sequence[LogFile]) -> int:
         """The number of writes that the logs are of; where logs do not say it, each may be of one."""
@@ -288,8 +310,9 @@ class GroupRules:
         if len(run) < needed or self._writes(profile, run) < WRITES_MIN:
             return self._none(profile, numbers, Reason.PENDING_WRITE, instant=pending, instead_of=Choice.LOG)
         # The whole slice is all files, those of no effect included: a run of the plan as FULL takes them along.
-        names_all = self.form is Form.HYBRID and self._is_lsm_tree
-        is_all = self.form is Form.HYBRID and not names_all
+        is_hybrid = self.form is Form.HYBRID
+        names_all = is_hybrid and (self._is_lsm_tree or len(run) < len(profile.live))
+        is_all = is_hybrid and not names_all
         files = profile.log_files if is_all else files_of_run(profile, run)
         cost = log_cost(run_bytes=run_bytes, logs=len(run))
         decision = _decision(
@@ -360,14 +383,9 @@ class GroupRules:
         }
 
     def _against_log_of(self, profile: SliceProfile) -> Mapping[str, int]:
-        """Why none is made of the file group, in the layout `lsm_tree`, where its readers merge what waits to go."""
-        found: dict[str, int] = {}
-        if profile.group_id in self._without_log:
-            found[FOUND_IN_LOGS] = 1
-        is_checked = self._is_lsm_tree and self._options.only is not Choice.LOG  # else nothing would ever take them
-        if is_checked and (waiting := len(profile.logs.superseded)) > self._logs_max:
-            found[SOURCES_WAIT] = waiting
-        return found
+        """Why none is made of the file group, or one of all of its logs alone."""
+        found = {FOUND_IN_LOGS: 1} if profile.group_id in self._without_log else {}
+        return found | ({TAKEN_WHOLE: self._logs_max} if profile.group_id in self._whole else {})
 
     def _record_seconds(self, log: LogFile) -> int:
         """How long ago the records of a log were committed: `table/backlog` has the same moment."""

@@ -23,6 +23,10 @@ LOG_SIZE_THRESHOLD = 64 * 1024
 LOGS_WITHOUT_LOG = 4
 """Times the number of logs at which a LOG is due: with more, FULL merges them where no LOG may, or can."""
 
+MERGED_LOGS = 16
+"""Times that number: so many merged logs may lie in a slice, or more if the base is large, before FULL makes a new one.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class HybridOptions:

@@ -53,7 +53,10 @@ def choose(table: ServicedTable, planner: Planner, snapshot: TableSnapshot, chec
                 choice = Choice(operation.operation_type or Choice.FULL)
                 ahead, run = ahead_and_run(snapshot, slices[group_id], operation)
                 if operation.run is not None:
-                    paths = [log.path for log in run]
+                    names = operation.run
+                    if snapshot.config.is_lsm_tree:  # there what the logs of the run stand for is read beside them
+                        names = tuple(log.name.text for log in run)
+                    paths = [join(operation.partition_path, name) for name in names]
                 of_slice = snapshot.live_logs(slices[group_id])
                 superseded = of_slice.superseded_paths if choice is Choice.LOG else {}
                 since = slices[group_id].since if choice is Choice.FULL else None

@@ -132,9 +132,9 @@ def find_targets(snapshot: TableSnapshot, instant: str, plan: CompactionPlan, ac
         else:
             assert slice_ is not None
             ahead, run = ahead_and_run(snapshot, slice_, operation)
-            named = set(operation.log_files)
+            named = set(operation.log_files if operation.run is None else operation.run)
             listed = tuple(log for log in slice_.log_files if log.name.text in named)
-            logs = listed if operation.run is None else run
+            logs = run if snapshot.config.is_lsm_tree and operation.run is not None else listed
             targets.append(replace(_target(snapshot, OperationKind.LOG, slice_, logs), ahead=ahead))
     return Targets(tuple(targets), tuple(dropped))
 
