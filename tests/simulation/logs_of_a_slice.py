@@ -51,7 +51,7 @@ class SliceLife:
     base_bytes: int = 1024 * MIB
     log_bytes_max: int = 2 * MIB
     archived_after: int | None = None
-    """Commits after which nobody knows what a log compaction planned; None: while its output is there."""
+    """The commits after which the plan of a log compaction is forgotten; None: never while its output is there."""
 
     commits: int = 0
     base: str = ""

@@ -113,26 +113,20 @@ def _table(rows: Sequence[HistoryRow], schema: pa.Schema) -> pa.Table:
 
 
 def read_times(
-    source: BinaryIO, filters: list[tuple[str, str, object]] | None, *, path: str
-) -> list[tuple[str, str | None, str]]:
-    """Time, completion time and action of the rows that pass. Raises `BrokenFile`."""
-    return _read(source, ["instantTime", "completionTime", "action"], filters, path=path)
-
-
-def read_plans(
-    source: BinaryIO, filters: list[tuple[str, str, object]], *, path: str
+    source: BinaryIO,
+    filters: list[tuple[str, str, object]] | None,
+    *,
+    path: str,
+    with_plans: bool = False,
 ) -> list[tuple[str, str | None, str, bytes | None]]:
-    """The same, and what each had planned. Raises `BrokenFile`."""
-    return _read(source, ["instantTime", "completionTime", "action", "plan"], filters, path=path)
-
-
-def _read(
-    source: BinaryIO, columns: list[str], filters: list[tuple[str, str, object]] | None, *, path: str
-) -> list[Any]:
+    """Time, completion time and action of the rows that pass, and what they had planned, if that is asked for. Raises
+    `BrokenFile`."""
+    columns = ["instantTime", "completionTime", "action", *(["plan"] if with_plans else [])]
     try:
         table = pq.read_table(source, columns=columns, filters=filters)
     except (pa.ArrowException, OSError, ValueError) as error:
         if is_of_storage(error):
             raise
         raise BrokenFile(f"{path} is not a readable file of archived instants.", why=str(error)) from error
-    return list(zip(*(table.column(name).to_pylist() for name in table.column_names), strict=True))
+    found = [table.column(name).to_pylist() for name in table.column_names]
+    return list(zip(*found, *([] if with_plans else [[None] * table.num_rows]), strict=True))

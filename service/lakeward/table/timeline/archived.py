@@ -170,7 +170,7 @@ def _read_newest(storage: Storage, folder: str, read: Collection[str], after: st
         return NewestArchived(None, tuple(names))
     files = [file for file in load_history(storage, folder).sizes if file.name not in read]
     rows = (row for file in files for row in _read_rows(storage, join(folder, file.name), after=after))
-    times = (time for requested, completed, _ in rows for time in (requested, completed) if time)
+    times = (time for requested, completed, *_ in rows for time in (requested, completed) if time)
     of_names = max((file.last for file in files), key=comparable_time, default=None)
     return NewestArchived(
         max((*times, *([of_names] if of_names else [])), key=comparable_time, default=None),
@@ -218,7 +218,7 @@ def _read_commits(
     files = load_history(storage, folder).sizes
     times: dict[str, tuple[str, HistoryFile]] = {}
     for file in files:
-        for time, completed, action in _read_rows(storage, join(folder, file.name), after=after):
+        for time, completed, action, _ in _read_rows(storage, join(folder, file.name), after=after):
             if action in actions and completed and wanted(time, completed):
                 times[time] = comparable_time(completed), file
     first = sorted(times, key=lambda time: (times[time][0], comparable_time(time)))[:number]
@@ -264,14 +264,10 @@ def find_archived(storage: Storage, folder: str, history: History, instants: Ite
 
 
 def _read_archived(storage: Storage, folder: str, instants: Collection[str], actions: Collection[str]) -> ArchivedTimes:
-    from lakeward.format.timeline.history_file import read_plans
-
     times: dict[str, str] = {}
     plans: dict[str, ArchivedPlan] = {}
     for file, wanted in _covering(load_history(storage, folder).sizes, instants):
-        path = join(folder, file.name)
-        with storage.open_input(path) as source:
-            rows = read_plans(source, [("instantTime", "in", wanted)], path=path)
+        rows = _read_rows(storage, join(folder, file.name), wanted, with_plans=True)
         for instant, completed, action, plan in rows:
             if action in actions and completed:
                 times[instant] = completed
@@ -286,7 +282,7 @@ def _read_newest_writes(storage: Storage, folder: str, number: int) -> tuple[Ins
     for file in sorted(files, key=lambda each: comparable_time(each.last), reverse=True):
         if len(found) >= number:
             break
-        for time, completed, action in _read_rows(storage, join(folder, file.name)):
+        for time, completed, action, _ in _read_rows(storage, join(folder, file.name)):
             if action in WRITE_ACTIONS and completed:
                 found[time] = Instant(time, action, State.COMPLETED, completed, "")
     return tuple(sorted(found.values(), key=lambda each: comparable_time(each.time)))
@@ -297,7 +293,8 @@ def _rows_of(
 ) -> Iterator[tuple[str, str | None, str]]:
     """Time, completion time and action of each row of these instants."""
     for file, wanted in _covering(files, instants):
-        yield from _read_rows(storage, join(folder, file.name), wanted)
+        for time, completed, action, _ in _read_rows(storage, join(folder, file.name), wanted):
+            yield time, completed, action
 
 
 def _covering(files: Iterable[HistoryFile], instants: Collection[str]) -> Iterator[tuple[HistoryFile, list[str]]]:
@@ -309,8 +306,13 @@ def _covering(files: Iterable[HistoryFile], instants: Collection[str]) -> Iterat
 
 
 def _read_rows(
-    storage: Storage, path: str, wanted: list[str] | None = None, *, after: str | None = None
-) -> list[tuple[str, str | None, str]]:
+    storage: Storage,
+    path: str,
+    wanted: list[str] | None = None,
+    *,
+    after: str | None = None,
+    with_plans: bool = False,
+) -> list[tuple[str, str | None, str, bytes | None]]:
     """The rows of these instants, or all; without most of those that completed before a time."""
     from lakeward.format.timeline.history_file import read_times
 
@@ -318,4 +320,4 @@ def _read_rows(
     if after is not None:
         filters.append(("completionTime", ">=", after[:_SECONDS_LENGTH]))  # some show no milliseconds
     with storage.open_input(path) as source:
-        return read_times(source, filters or None, path=path)
+        return read_times(source, filters or None, path=path, with_plans=with_plans)
