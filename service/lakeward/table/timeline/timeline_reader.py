@@ -442,13 +442,12 @@ class TimelineReader:
     def _archived_plan(self, time: str, plan: ArchivedPlan) -> CompactionPlan | None:
         """None for one that cannot be read: then the logs of its output count beside those that it merged."""
         name = f"{_IN_HISTORY}{time}"
-        if (known := self._cache.get(name)) is not None:
-            return known
-        with suppress(BrokenFile):
-            found = self._plans.parse(plan.content, file=name, extension=self._extension, native=self._native)
-            self._cache[name] = found
-            return found
-        return None
+        found: CompactionPlan | None = self._cache.get(name)
+        if found is None:
+            with suppress(BrokenFile):
+                found = self._plans.parse(plan.content, file=name, extension=self._extension, native=self._native)
+                self._cache[name] = found
+        return found
 
     def _commit_facts(self, instant: Instant) -> CommitFacts | None:
         def parse(instant: Instant, data: bytes) -> CommitFacts:

@@ -69,7 +69,7 @@ def _because(decision: Decision) -> str:
                 f"{format_size(numbers['base_bytes'])}, so rewriting it pays"
             )
         case Reason.TOO_MANY_LOGS:
-            if AGAINST_LOG.isdisjoint(numbers) and instant is None:
+            if AGAINST_LOG.isdisjoint(numbers) and decision.instant is None:
                 held = "a delete in them always wins, so a LOG would have to write the largest of them again"
             elif AGAINST_LOG.isdisjoint(numbers):
                 held = f"write {instant}, which is still pending, has kept LOG from merging them"
