@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 from lakeward.protocol import serviced_table
-from tests.runs import ASKED, EXAMPLES, MOST, extent, in_turn, runs, spread
+from tests.runs import ASKED, EXAMPLES, MOST, extent, in_turn, runs, spread, turn_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,12 +70,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _leave_to_other_commits(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Heavy tests take turns."""
+    """Heavy tests take turns; those that a mark names `together` do so at once, since what they share is what takes
+    long."""
     names, seconds = {}, {}
     for item in items:
         if (mark := item.get_closest_marker("turns")) is not None:
-            names[item] = item.nodeid.partition("[")[0]
-            (seconds[names[item]],) = mark.args or (10.0,)
+            names[item], took = turn_of(item.nodeid, *mark.args, **mark.kwargs)
+            seconds[names[item]] = took
     due = in_turn(seconds)
     config.hook.pytest_deselected(items=[item for item, name in names.items() if name not in due])
     items[:] = [item for item in items if names.get(item) in {None, *due}]

@@ -6,7 +6,8 @@ LAKEWARD_OFFSET=2 takes the same again. LAKEWARD_NIGHTLY=1 runs every case and 3
 LAKEWARD_RUNS_MAX=2 at most so many, of the cases of each test, too, and 8 examples (`make check`).
 
 A heavy test that is marked `turns` runs in one commit of three where LAKEWARD_TURNS=1, which `make test` sets; the
-thirds take about as long, by the seconds of the marks (`turns(30)`; 10 where none are given).
+thirds take about as long, by the seconds of the marks (`turns(30)`; 10 where none are given). Tests that share a table
+which takes long to make run in the same commit: `turns(30, together="twins")` says the seconds of all.
 
 Where a series has no end, as seeds have none, LAKEWARD_RUNS=10000 asks for more than CI has time for.
 """
@@ -72,6 +73,11 @@ def spread(cases: Iterable[T], *, least: int = STEP) -> list[T]:
         return found[OFFSET % STEP % step :: step]
     asked = min(runs(len(found)), len(found))
     return [found[number * (len(found) - 1) // max(asked - 1, 1)] for number in range(asked)]
+
+
+def turn_of(test: str, seconds: float = 10.0, *, together: str = "") -> tuple[str, float]:
+    """What the mark `turns` of a test says: whose turn it is, and how long all tests of that turn take."""
+    return together or test.partition("[")[0], seconds
 
 
 def in_turn(tests: Mapping[str, float]) -> set[str]:

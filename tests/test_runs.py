@@ -88,3 +88,11 @@ def test_heavy_tests_take_turns(monkeypatch: pytest.MonkeyPatch):
     assert len({(offset % runs.STEP, offset % runs.TURNS) for offset in range(12)}) == 12
     monkeypatch.setattr(runs, "NIGHTLY", True)
     assert runs.in_turn(tests) == {*"abcde"}
+
+
+def test_tests_that_share_what_takes_long_take_turns_together():
+    """The cases of a test are of one turn; so are tests whose marks name the same, with the seconds of all of them."""
+    assert runs.turn_of("test_a.py::test_x[1]") == runs.turn_of("test_a.py::test_x[2]") == ("test_a.py::test_x", 10.0)
+    assert runs.turn_of("test_a.py::test_x", 20.0) == ("test_a.py::test_x", 20.0)
+    twins = [runs.turn_of(test, 30.0, together="twins") for test in ("test_a.py::test_x[1]", "test_b.py::test_y")]
+    assert twins == [("twins", 30.0)] * 2

@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+BY_HBASE = pytest.mark.turns(20, together="by HBase")
+"""Tests for which Hudi 1.0.2 starts, to read and write by HBase's code."""
+
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
     """The folder of this name, made by the process that asks first; the others wait for it. No test changes it."""

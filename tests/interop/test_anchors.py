@@ -103,6 +103,7 @@ def retired(spark: SparkSession, path: Path, shape: TableShape) -> tuple[HudiTab
     return table, whole
 
 
+@pytest.mark.turns(20)
 def test_hudi_goes_on_without_merged_logs(spark: SparkSession, tmp_path: Path) -> None:
     """A snapshot query, an upsert and a full compaction of Hudi's have the rows that they have with all logs."""
     table, whole = retired(spark, tmp_path, SHAPES["by listing"])

@@ -153,7 +153,7 @@ def in_archive(spark: SparkSession, table: HudiTable) -> list[tuple[str, str]]:
     return sorted((str(row["commit_time"]), str(row["state_transition_time"])) for row in shown)
 
 
-@pytest.mark.turns
+@pytest.mark.turns(25)
 def test_hudi_goes_on_where_our_archiver_died(table: HudiTable, spark: SparkSession, tmp_path: Path) -> None:
     """Between publishing and the first deletion, the instants are in both places: Hudi reads, upserts and archives.
     What is in the archive twice then, our next merge of levels makes one."""

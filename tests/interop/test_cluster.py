@@ -163,7 +163,7 @@ def check(table: HudiTable, before: set[str]) -> None:
     assert values(table) == {f"k{n}": f"{'b' if 5 <= n < 35 else 'a'}{n}" for n in range(40)}
 
 
-@pytest.mark.turns
+@pytest.mark.turns(35)
 def test_a_worker_is_killed_under_a_compaction(
     written: HudiTable, archive: Path, cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -23,6 +23,7 @@ from tests.hudi.hfile_java import (
     write_entries,
 )
 from tests.interop.hfile_cases import ENTRY, HUDIS, OWN, probes, write_own
+from tests.interop.made_once import BY_HBASE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -134,6 +135,7 @@ def assert_partitions(places: list[HFilePlace]) -> None:
         assert any(place.offset > 0 for place in of_partition), partition
 
 
+@BY_HBASE
 @pytest.mark.parametrize("name", OWN)
 def test_hbase_scans_and_seeks_every_key_of_lakeward(by_hbase: Path, name: str):
     """The reader of Hudi 0.14 to 1.0 does so, too."""
@@ -144,6 +146,7 @@ def test_hbase_scans_and_seeks_every_key_of_lakeward(by_hbase: Path, name: str):
     assert_answers(read_answers(own.with_suffix(".answers")), entries)
 
 
+@BY_HBASE
 @pytest.mark.parametrize("name", HUDIS)
 def test_we_read_what_hbase_writes(by_hbase: Path, name: str):
     """It writes leaf and intermediate indexes, made-up keys in them, and all kinds of checksums."""
@@ -156,6 +159,7 @@ def test_we_read_what_hbase_writes(by_hbase: Path, name: str):
         assert reader.meta_block("bloomFilter") == b"\0\0\0\4AAAA"  # written as a length and bytes
 
 
+@BY_HBASE
 def test_the_indexes_are_as_deep_as_they_are_called(by_hbase: Path):
     """The tests above would prove less than they say with shallower ones."""
     content = {name.partition(",")[0]: (by_hbase / "hudis" / f"{name}.hfile").read_bytes() for name in HUDIS}
@@ -164,6 +168,7 @@ def test_the_indexes_are_as_deep_as_they_are_called(by_hbase: Path):
     assert b"IDXINTE2" in content["intermediate indexes"]
 
 
+@BY_HBASE
 def test_we_read_every_key_of_an_older_metadata_table(by_hbase: Path):
     """Hudi 1.0.2's metadata table, whose files are HBase's, holds for us what it holds for HBase's reader."""
     places = list(hfiles_below(by_hbase / "table" / ".hoodie" / "metadata"))

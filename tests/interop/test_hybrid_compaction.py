@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
+SHARES_TABLE = pytest.mark.turns(75, together="hybrid compaction")
+"""What takes long is to make the table of four file groups."""
+
 EVENT, COMMIT = "EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"
 
 # Hudi's bloom filters make even the smallest base file some 430 KiB large, so the thresholds of tables of forty rows:
@@ -117,7 +120,7 @@ def values(table: HudiTable) -> dict[str, str]:
     return {row["id"]: row["v"] for row in found}
 
 
-@pytest.mark.turns(15)
+@SHARES_TABLE
 @pytest.mark.parametrize(
     ("form", "mode"),
     [
@@ -161,7 +164,7 @@ def test_full_log_and_nothing_in_one_go(
     assert table.read_optimized(with_meta=False) == twin.read_optimized(with_meta=False)
 
 
-@pytest.mark.turns
+@SHARES_TABLE
 @pytest.mark.parametrize("mode", [EVENT, pytest.param(COMMIT, marks=pytest.mark.wide)])
 def test_log_log_full(spark: SparkSession, tmp_path: Path, table_of: TableOf, mode: str) -> None:
     """A LOG, a LOG over its output and newer logs, and a FULL over all leave the rows of a table that was never
@@ -180,7 +183,7 @@ def test_log_log_full(spark: SparkSession, tmp_path: Path, table_of: TableOf, mo
     assert table.read_optimized() == table.snapshot()
 
 
-@pytest.mark.turns
+@SHARES_TABLE
 @pytest.mark.parametrize("mode", [EVENT, pytest.param(COMMIT, marks=pytest.mark.wide)])
 def test_incremental_queries_of_the_past_do_not_see_a_log(
     spark: SparkSession, tmp_path: Path, table_of: TableOf, mode: str
@@ -202,7 +205,7 @@ def test_incremental_queries_of_the_past_do_not_see_a_log(
     assert table.snapshot(with_meta=False) == twin.snapshot(with_meta=False)
 
 
-@pytest.mark.turns
+@SHARES_TABLE
 def test_hudi_log_compacts_after_us_and_we_after_it(spark: SparkSession, tmp_path: Path, table_of: TableOf) -> None:
     """Outputs of either are sources of the other."""
     table = table_of(EVENT)
@@ -222,6 +225,7 @@ def test_hudi_log_compacts_after_us_and_we_after_it(spark: SparkSession, tmp_pat
     assert values(table) == values(twin)
 
 
+@SHARES_TABLE
 @pytest.mark.parametrize("first", ["own", "hudi"])
 def test_hudi_plans_a_full_over_our_pending_log(table_of: TableOf, first: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Either may finish first: the rows are right, and what was overtaken is dropped with its reason."""
@@ -243,6 +247,7 @@ def test_hudi_plans_a_full_over_our_pending_log(table_of: TableOf, first: str, m
     assert not table.pending_instants()
 
 
+@SHARES_TABLE
 @pytest.mark.parametrize("first", ["log", "full"])
 def test_our_full_beside_hudis_pending_log(spark: SparkSession, table_of: TableOf, first: str) -> None:
     """Its pending log compaction is finished by us before a FULL is planned; where Hudi finishes a FULL over it first,
@@ -265,9 +270,10 @@ def test_our_full_beside_hudis_pending_log(spark: SparkSession, table_of: TableO
     assert table.snapshot() == table.read_optimized() == before
 
 
+@SHARES_TABLE
 def test_hudis_pending_compaction_comes_first(table_of: TableOf) -> None:
     """Hudi's pending plan is finished by us before we plan a LOG; nothing is planned twice."""
-    table = table_of(COMMIT)
+    table = table_of(EVENT)
     before = table.snapshot()
     instant = table.schedule_compaction()
     assert set(choices(table).values()) == {"NONE"}
@@ -276,7 +282,7 @@ def test_hudis_pending_compaction_comes_first(table_of: TableOf) -> None:
     assert table.snapshot() == table.read_optimized() == before
 
 
-@pytest.mark.turns
+@SHARES_TABLE
 def test_the_oldest_release_reads_and_writes_what_we_made(tmp_path: Path, table_of: TableOf) -> None:
     """Hudi 1.1.1 sees the rows that 1.2.0 sees, with a LOG output and a new base file among them, and upserts."""
     table = table_of(EVENT)
@@ -308,7 +314,7 @@ def leave_pending(monkeypatch: pytest.MonkeyPatch, run: Callable[[], tuple[int, 
     assert exit_code == 1
 
 
-@pytest.mark.turns
+@SHARES_TABLE
 @pytest.mark.parametrize("mode", [EVENT, pytest.param(COMMIT, marks=pytest.mark.wide)])
 def test_a_log_behind_an_earlier_output(spark: SparkSession, table_of: TableOf, mode: str) -> None:
     """A LOG that leaves the output of the one before where it is: every query answers as before, also once more rows

@@ -56,6 +56,7 @@ from tests.clocks import SkippingClock
 from tests.hudi.metadata_java import HudiMetadata
 from tests.hudi.metadata_table import OPTIONS
 from tests.hudi.table import HudiTable, TableShape
+from tests.interop.made_once import BY_HBASE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -338,7 +339,7 @@ def older_table(by_hbase: Path) -> Table:
     return load(by_hbase / "table")
 
 
-@pytest.fixture(params=["table", "older_table"])
+@pytest.fixture(params=["table", pytest.param("older_table", marks=BY_HBASE)])
 def any_table(request: pytest.FixtureRequest) -> Table:
     found: Table = request.getfixturevalue(request.param)
     return found
@@ -463,6 +464,7 @@ def stats_of(table: Table) -> list[StatsRecord]:
     return [entry.record for entry in table.entries if isinstance(entry.record, StatsRecord)]
 
 
+@BY_HBASE
 def test_types_of_values(table: Table, older_table: Table):
     """A value has the type of its column in version 2, and its wrapper in version 1, both as we take them from its Avro
     type."""
@@ -494,6 +496,7 @@ def test_a_column_of_nulls(any_table: Table):
             assert record.value_type is None or record.value_type.kind in (ValueKind.STRING, ValueKind.NULL)
 
 
+@BY_HBASE
 def test_index_definitions(table: Table, older_table: Table):
     """They name the columns of the statistics and their version."""
     for of_table, typed, expected in ((table, True, StatsVersion.V2), (older_table, False, StatsVersion.V1)):

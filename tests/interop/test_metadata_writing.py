@@ -26,6 +26,7 @@ from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.hudi.metadata_table import COLUMNS, OPTIONS, WITHOUT_METADATA, comparable_records, written_records
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import compact, lakeward
+from tests.interop.made_once import made_once
 from tests.interop.test_metadata_reading import Seen, assert_as_hudi_sees_it
 from tests.processes import ScriptedProcesses
 
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+SHARES_TWINS = pytest.mark.turns(30, together="metadata writing")
+"""What takes long is to make the twins."""
 
 PARTITIONS = ("files", "column_stats", "partition_stats", "bloom_filters", "record_index")
 SHAPE = TableShape(partition_fields="part", options=OPTIONS)
@@ -50,17 +54,22 @@ class Twins:
 
 @pytest.fixture(scope="module")
 def twins(spark: SparkSession, table_with_metadata: Path, tmp_path_factory: pytest.TempPathFactory) -> Twins:
-    folder = tmp_path_factory.mktemp("twins")
-    by_hudi = HudiTable(spark, table_with_metadata, SHAPE).copy_to(folder / "hudi")
-    instant = by_hudi.schedule_compaction()
-    scheduled = by_hudi.copy_to(folder / "scheduled")
-    by_us = by_hudi.copy_to(folder / "own")
-    by_hudi.compact_pending(instant)
-    printed = compact(by_us)
-    assert [plan["instant"] for plan in printed["compactions"]] == [instant]
-    return Twins(instant, scheduled, by_hudi, by_us)
+    def make(folder: Path) -> None:
+        by_hudi = HudiTable(spark, table_with_metadata, SHAPE).copy_to(folder / "hudi")
+        instant = by_hudi.schedule_compaction()
+        by_hudi.copy_to(folder / "scheduled")
+        by_us = by_hudi.copy_to(folder / "own")
+        by_hudi.compact_pending(instant)
+        printed = compact(by_us)
+        assert [plan["instant"] for plan in printed["compactions"]] == [instant]
+        (folder / "instant").write_text(instant)
+
+    folder = made_once(tmp_path_factory, "compacted-twins", make)
+    scheduled, by_hudi, by_us = (HudiTable(spark, folder / name, SHAPE) for name in ("scheduled", "hudi", "own"))
+    return Twins((folder / "instant").read_text(), scheduled, by_hudi, by_us)
 
 
+@SHARES_TWINS
 def test_records_are_hudis(twins: Twins):
     """Every partition has the same keys and records, but for what the files themselves differ in: names, sizes, the
     bits of bloom filters."""
@@ -73,6 +82,7 @@ def test_records_are_hudis(twins: Twins):
     assert written_records(twins.by_us.path, twins.instant, "record_index") == {}
 
 
+@SHARES_TWINS
 def test_files_and_commit_are_hudis(twins: Twins):
     """One log file for each file group with records, in the commit with its size and count; complete before the data
     table's commit."""
@@ -83,6 +93,7 @@ def test_files_and_commit_are_hudis(twins: Twins):
     assert twins.instant < metadata < data
 
 
+@SHARES_TWINS
 def test_queries_with_and_without_it(spark: SparkSession, twins: Twins, tmp_path: Path):
     """Hudi reads the same rows by the metadata table, without it, and from its own compaction; and our reader of the
     metadata table, Hudi's and the storage agree."""
@@ -96,6 +107,7 @@ def test_queries_with_and_without_it(spark: SparkSession, twins: Twins, tmp_path
     assert_as_hudi_sees_it(spark, own.path, tmp_path)
 
 
+@SHARES_TWINS
 @pytest.mark.parametrize("condition", ["small >= 3499", "day = date'1970-01-04'"])
 def test_data_skipping_finds_all_rows(twins: Twins, condition: str):
     """A filter on a column with statistics, at the ends of a file's range and within."""
@@ -103,6 +115,7 @@ def test_data_skipping_finds_all_rows(twins: Twins, condition: str):
     assert len(twins.by_us.frame(**skipping).where(condition).collect()) == 1
 
 
+@SHARES_TWINS
 def test_what_hudi_left_is_rolled_back(spark: SparkSession, twins: Twins, tmp_path: Path):
     """Hudi died between the metadata table's commit and its own: we roll both parts back and carry its plan out."""
     table = twins.by_hudi.copy_to(tmp_path / "table")
@@ -119,7 +132,7 @@ def test_what_hudi_left_is_rolled_back(spark: SparkSession, twins: Twins, tmp_pa
     assert_as_hudi_sees_it(spark, table.path, tmp_path)
 
 
-@pytest.mark.turns
+@SHARES_TWINS
 def test_hudi_goes_on(spark: SparkSession, twins: Twins, tmp_path: Path):
     """Upserts that find their keys by the record index, and by key ranges and bloom filters of the metadata table, make
     no duplicates, although Hudi built all of these filters again over our files; it compacts the metadata table with
@@ -158,6 +171,7 @@ def test_bloom_filters_of_the_kind_that_writers_are_set_to(spark: SparkSession, 
     assert kinds_of_filters(Seen(table.path)) == {"SIMPLE"}
 
 
+@SHARES_TWINS
 def test_a_log_compaction(spark: SparkSession, table_with_metadata: Path, tmp_path: Path):
     """The new log files are listed, with statistics, and nothing else changes for readers."""
     table = HudiTable(spark, table_with_metadata, SHAPE).copy_to(tmp_path / "table")

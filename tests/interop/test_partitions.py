@@ -19,6 +19,9 @@ from tests.interop.lakeward_cli import compact, lakeward
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+SHARES_TABLE = pytest.mark.turns(10, together="nested partitions")
+"""What takes long is to make the table."""
+
 
 WITHOUT = {"hoodie.metadata.enable": "false"}
 NAMES = ("a\\b", "line\nbreak", "esc\x1b[2J", "ü{#}")
@@ -140,6 +143,7 @@ def updated() -> dict[str, Row]:
     return {row[0]: (row[0], 2, row[2], "second") if at < 4 else row for at, row in enumerate(first_rows())}
 
 
+@SHARES_TABLE
 @pytest.mark.interop
 @pytest.mark.slow
 def test_they_are_compacted(nested: HudiTable, tmp_path: Path):
@@ -163,6 +167,7 @@ def test_they_are_compacted(nested: HudiTable, tmp_path: Path):
     assert exit_code == 0, printed
 
 
+@SHARES_TABLE
 @pytest.mark.interop
 @pytest.mark.slow
 def test_they_are_written(nested: HudiTable, tmp_path: Path):
@@ -192,6 +197,7 @@ def test_they_are_written(nested: HudiTable, tmp_path: Path):
     assert read(table) == [("only", 5, "p2", "left")]
 
 
+@SHARES_TABLE
 @pytest.mark.interop
 @pytest.mark.slow
 def test_the_metadata_table_stays(nested: HudiTable, tmp_path: Path):

@@ -61,6 +61,7 @@ def test_rows_and_schema_are_hudis(version: str, spark: SparkSession, tmp_path: 
     assert found and table.formatted(chosen) == found
 
 
+@pytest.mark.turns
 def test_a_frame_is_of_one_moment(spark: SparkSession, tmp_path: Path) -> None:
     """A table of version 10 with native logs, which Hudi does not read: the frame goes on with what it was made of,
     and says so when files are gone. Keeps 1 of spark/table_frame; 2 of spark/task_frames."""
