@@ -13,6 +13,8 @@ from tests.crash.compacting import everything
 from tests.golden_tables import copy_golden
 from tests.services.bench import PENDING
 from tests.services.clean.run.cleaning import TIMELINE
+from tests.services.clustering.run.packing import pack
+from tests.services.clustering.run.test_clusterer import FEW, made
 from tests.services.rollback.run.failed_tables import fail_last_write
 
 STOPPED = ("--writers", "stopped", "--timezone", "UTC")
@@ -210,3 +212,21 @@ def test_an_empty_rollback_says_by_its_plan_what_went(table: Path, capfd: pytest
     completed.write_bytes(b"")
     code, document, _ = explained(capfd, table, "--instant", instant)
     assert (code, document["rolled_back_by"]) == (0, completed.name.partition("_")[0])
+
+
+def test_a_file_that_a_clustering_replaced_or_made(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old file names the clustering and the file group that its rows went to, the new one where they came from."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    table = made(tmp_path / "t")
+    old = {each.name for each in (table / "p").glob("*.parquet")}
+    instant = pack(table, packing=FEW).instant
+    (new,) = {each.name for each in (table / "p").glob("*.parquet")} - old
+    groups = sorted(name.partition("_")[0] for name in old)
+    _, document, text = explained(capfd, table, "--file", f"p/{min(old)}")
+    assert (document["replaced_by"], document["went_to"]) == (instant, [new.partition("_")[0]])
+    assert f"clustering {instant} gave its rows to file group {new.partition('_')[0]}." in text
+    _, document, text = explained(capfd, table, "--file", f"p/{new}")
+    assert (document["made_from"], document["went_to"]) == (groups, [])
+    assert f"a clustering that gave it rows of file groups {', '.join(groups)}" in text

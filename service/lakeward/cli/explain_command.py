@@ -187,7 +187,9 @@ def file_as_json(file: FileExplanation) -> dict[str, Any]:
         if place is None
         else {"base_instant": place.base_instant, "number": place.number, "of": place.slices},
         "superseded_by": place and place.superseded_by,
+        "made_from": list(file.made_from),
         "replaced_by": file.replaced_by,
+        "went_to": list(file.went_to),
         "merged_by": file.merged_by,
         "kept_by": [keeper_as_json(keeper) for keeper in file.keepers],
         "dead_by": list(file.dead_by),

@@ -32,6 +32,8 @@ from lakeward.table.quarantine import Quarantine, QuarantinedRun, set_aside_sent
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.cleans import Clean
 
+_NAMED_MAX = 3
+
 
 class Gone(StrEnum):
     """What happened to a file that is not there. Scripts match on these ids."""
@@ -55,6 +57,10 @@ class FileFacts:
     """Maps instants that were rolled back to the rollback or restore that did it."""
     committed: Collection[str] = ()
     """Paths of the files that the file's own commit names."""
+    made_from: Collection[str] = ()
+    """The file groups of its partition that the commit which wrote it replaced, where that is a clustering."""
+    went_to: Collection[str] = ()
+    """The file groups of its partition that got its rows, where a clustering replaced its own."""
     unlisted_size: int | None = None
     """Bytes of the file, where the storage has it and the listing of the table has not."""
 
@@ -86,6 +92,10 @@ class FileExplanation:
     """None for a file that is in no slice."""
     replaced_by: str | None = None
     """The instant that replaced its file group."""
+    made_from: tuple[str, ...] = ()
+    """The file groups whose rows it got from a clustering."""
+    went_to: tuple[str, ...] = ()
+    """The file groups that got its rows from the clustering `replaced_by`."""
     merged_by: str | None = None
     """The log compaction whose output readers read in its place."""
     keepers: tuple[Keeper, ...] = ()
@@ -166,6 +176,8 @@ class FileExplainer:
             is_archived=snapshot.timeline.is_archived(parsed.instant),
             place=None if slice_ is None else self._groups[group_id].place_of(slice_),
             replaced_by=snapshot.replaced.get(group_id),
+            made_from=tuple(sorted(facts.made_from)),
+            went_to=tuple(sorted(facts.went_to)) if group_id in snapshot.replaced else (),
             merged_by=None if slice_ is None else snapshot.live_logs(slice_).merged_by(name),
             keepers=() if decision is None else self._outcome.keepers_of(path, decision),
             dead_by=() if decision is None else decision.dead_by,
@@ -196,6 +208,8 @@ def _origin(file: FileExplanation, now: float, zone: tzinfo | None) -> str:
     age = format_age(file.instant, now, zone)
     if file.written_by is not None and file.written_by.state is State.COMPLETED:
         by = f"written by {file.written_by.action} {file.instant}{age}"
+        if file.made_from:
+            by += f", a clustering that gave it rows of {_groups(file.made_from)}"
     elif file.written_by is not None:
         by = f"of {file.written_by.action} {file.instant}{age}, which is {file.written_by.state.name.lower()}"
     elif file.is_archived:
@@ -208,6 +222,13 @@ def _origin(file: FileExplanation, now: float, zone: tzinfo | None) -> str:
         return f"It {is_} a {kind} of file group {file.file_id}, {by}."
     place = f"It is in {file.place.text}, that of {file.place.base_instant}."
     return f"It is a {kind} of file group {file.file_id}, {by}. {place}"
+
+
+def _groups(file_ids: Sequence[str]) -> str:
+    """The first of these file groups by name."""
+    named = ", ".join(file_ids[:_NAMED_MAX])
+    more = f" and {len(file_ids) - _NAMED_MAX:,} more" if len(file_ids) > _NAMED_MAX else ""
+    return f"{'file group' if len(file_ids) == 1 else 'file groups'} {named}{more}"
 
 
 def _verdict(file: FileExplanation, now: float) -> Iterator[str]:
@@ -227,6 +248,8 @@ def _verdict(file: FileExplanation, now: float) -> Iterator[str]:
             why = f"its slice was superseded by that of {file.place.superseded_by if file.place else None}"
             if file.replaced_by is not None:
                 why = f"{file.replaced_by} replaced its file group"
+                if file.went_to:
+                    why = f"clustering {file.replaced_by} gave its rows to {_groups(file.went_to)}"
             yield f"No reader of the table as it is now reads it: {why}."
         case FileState.QUARANTINED if (run := file.quarantined) is not None:
             yield set_aside_sentence(run.run, run.keep_until)

@@ -43,6 +43,9 @@ from lakeward.table.timeline.rollbacks import rolled_back_by
 from lakeward.table.timeline.timeline import Timeline
 from lakeward.table.timeline.timeline_reader import TimelineReader
 
+_CLUSTER = "CLUSTER"
+"""The operation type of clusterings."""
+
 
 @dataclass(frozen=True, slots=True)
 class JudgedBy:
@@ -129,6 +132,7 @@ class TableExplanation:
         path = find_path(
             given, base_path=self.judge.base_path, snapshot=self.snapshot, gone=facts.paths, from_here=from_here
         )
+        facts = replace(facts, **self._clusterings(path))
         if not any(path == known for files in self.snapshot.files for known, _ in files.sizes):
             # What no listing has may be there all the same, in a folder that is no partition.
             status = self.judge.storage.stat(join(self.judge.base_path, path))
@@ -180,6 +184,22 @@ class TableExplanation:
     @cached_property
     def _rolled_back(self) -> dict[str, str]:
         return rolled_back_by(InstantContents(*self._timeline), self.snapshot.timeline, skips_gone=True)
+
+    def _clusterings(self, path: str) -> dict[str, tuple[str, ...]]:
+        """Which file groups a clustering made the file from, and which ones got its rows from another one."""
+        partition, _, name = path.rpartition("/")
+        parsed = parse_any_data_file(name, native=True)
+        assert parsed is not None, "a path of a data file was found"
+        found: dict[str, tuple[str, ...]] = {}
+        made = self._commit(parsed.instant)
+        if made is not None and made.operation_type == _CLUSTER and path in made.data_files:
+            found["made_from"] = tuple(made.partition_to_replace_file_ids.get(partition, ()))
+        replaced_by = self.snapshot.replaced.get((partition, parsed.file_id))
+        gone = None if replaced_by is None else self._commit(replaced_by)
+        if gone is not None and gone.operation_type == _CLUSTER:
+            stats = gone.partition_to_write_stats.get(partition, ())
+            found["went_to"] = tuple({each.file_id for each in stats})
+        return found
 
     def _written(self, time: str) -> tuple[str, ...]:
         commit = self._commit(time)
