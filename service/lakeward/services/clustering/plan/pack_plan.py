@@ -126,8 +126,9 @@ def plan_packing(
     for path, slices in small.items():
         for near in neighbours(slices, options.target_bytes):
             together = _balanced(near)
+            taken = {slice_.file_id for slice_ in together}
             for slice_ in near:
-                if slice_ not in together:
+                if slice_.file_id not in taken:
                     decisions[slice_.group_id] = decision(slice_, PackReason.OUTWEIGHS, _outweighs(slice_, near))
             group = PackedGroup(path, together)
             if len(together) > 1 and (group.bytes >= options.enough_bytes or len(together) >= options.groups_min):
@@ -194,8 +195,8 @@ def not_to_touch(snapshot: TableSnapshot, slice_: FileSlice) -> tuple[PackReason
 
 
 def _large_enough(slice_: FileSlice, options: PackOptions) -> tuple[PackReason, str] | None:
-    if slice_.bytes >= options.enough_bytes:
-        size, enough = format_size(slice_.bytes), format_size(options.enough_bytes)
+    if (found := slice_.bytes) >= options.enough_bytes:
+        size, enough = format_size(found), format_size(options.enough_bytes)
         return PackReason.LARGE_ENOUGH, f"{size}, of {enough} or more"
     return None
 
@@ -204,22 +205,29 @@ def neighbours(slices: Sequence[FileSlice], bytes_max: int) -> Iterator[tuple[Fi
     together: list[FileSlice] = []
     size = 0
     for slice_ in sorted(slices, key=lambda each: (each.base_instant, each.file_id)):
-        if together and size + slice_.bytes > bytes_max:
+        of_slice = slice_.bytes
+        if together and size + of_slice > bytes_max:
             yield tuple(together)
             together, size = [], 0
         together.append(slice_)
-        size += slice_.bytes
+        size += of_slice
     if together:
         yield tuple(together)
 
 
 def _balanced(neighbours: tuple[FileSlice, ...]) -> tuple[FileSlice, ...]:
     """The slices of these that are left once none is more than two thirds of all; one where each outweighs the rest."""
+    sizes = [each.bytes for each in neighbours]
+    size = sum(sizes)
+    if max(sizes) * 3 <= size * 2:
+        return neighbours
     kept = sorted(neighbours, key=lambda each: each.bytes)
-    size = sum(each.bytes for each in kept)
     while len(kept) > 1 and kept[-1].bytes * 3 > size * 2:
         size -= kept.pop().bytes
-    return neighbours if len(kept) == len(neighbours) else tuple(each for each in neighbours if each in kept)
+    if len(kept) == len(neighbours):
+        return neighbours
+    left = {each.file_id for each in kept}
+    return tuple(each for each in neighbours if each.file_id in left)
 
 
 def _within_cap(worth: Sequence[PackedGroup], options: PackOptions) -> Collection[int]:
