@@ -16,9 +16,11 @@ from lakeward.protocol.job_report import JobResult
 from lakeward.services.clustering.job import SERVICE, ClusteringMemory
 from lakeward.services.clustering.plan.pauses import BYTES_FIRST
 from lakeward.services.clustering.run import clusterer
+from lakeward.services.clustering.run.layout_records import load_layout_records
 from lakeward.services.clustering.settings import ClusteringSettings
 from lakeward.services.compaction.plan.decision import Reason
 from lakeward.services.service import ServiceDemand
+from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ
 from lakeward.write import write_start
 from tests.daemon.work.test_worker import Bench
@@ -189,3 +191,42 @@ def test_a_table_that_cannot_have_it_is_no_trouble(tmp_path: Path) -> None:
     named = bench.table.settings.model_copy(update={"services": tuple(bench.table.settings.services)})
     bench.table = replace(bench.table, settings=named)
     assert "a file group is a bucket" in bench.plan().demand.refused[JobKind.CLUSTERING]
+
+
+def test_columns_that_the_configuration_names(tmp_path: Path) -> None:
+    """Rows are brought together by them; what is laid out stays, what came since is laid out next; and only where
+    columns are named."""
+    settings = {"defaults.clustering.by": '["v"]', "defaults.clustering.mode": '"hybrid"'}
+    bench = bench_of(tmp_path, COPY_ON_WRITE, settings)
+    before = read_rows(bench.path)
+    assert demand(bench).is_due
+    assert bench.run(JobKind.CLUSTERING).result is JobResult.COMMITTED
+    assert read_rows(bench.path) == before
+    records = load_layout_records(LocalStorage(), str(bench.path), scan(bench.path))
+    assert {str(each.layout) for each in records.values()} == {"hybrid by v"} and len(records) == 2
+    assert not demand(bench).is_due
+    for number in range(2):
+        write(bench.path, [(f"p8{number}", 1, "p", "new")], "insert", clock=bench.serving.clock, **APART)
+    memory_of(bench).look = None  # a while after it was planned
+    assert demand(bench).is_due
+    before = read_rows(bench.path)
+    assert bench.run(JobKind.CLUSTERING).result is JobResult.COMMITTED
+    assert read_rows(bench.path) == before
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"by": ("a", "b", "c", "d", "e")}, "names 5 columns"),
+        ({"by": ("a", "a")}, "names 2 columns"),
+        ({"mode": "sort"}, "names none"),
+        ({"by": ("a",), "mode": "pack"}, "names columns"),
+        ({"by": ("a",), "mode": "curve"}, None),
+        ({"by": ("a",)}, None),
+        ({"mode": "pack"}, None),
+        ({}, None),
+    ],
+)
+def test_columns_and_modes_that_do_not_go_together(given: dict[str, Any], said: str | None) -> None:
+    found = [problem.what for problem in ClusteringSettings(**given).problems({})]
+    assert (said is None and not found) or (said is not None and said in found[0] and len(found) == 1)

@@ -119,7 +119,7 @@ def cluster(
         typer.Option(
             metavar="COLUMNS",
             help="Bring rows together by these columns, comma-separated, four at most: a filter on them reads fewer "
-            "files. Without it small file groups are packed.",
+            "files. Default: what the configuration says, or none: small file groups are packed.",
         ),
     ] = None,
     mode: Annotated[
@@ -176,7 +176,8 @@ def cluster(
                 remedy="Leave the other options out.",
             )
         return _undo(opened, given, dry_run=dry_run)
-    layout = _layout(by, mode)
+    configured = opened.table.section(ClusteringSettings)
+    layout = configured.layout if by is None and mode is None else _layout(by, mode)
     locks = given.over(opened, dry_run=dry_run)
     options = compaction_options(opened, locks)
     yielding = options.yielding
@@ -186,7 +187,6 @@ def cluster(
         yielding=replace(yielding, seconds=seconds),
         memory_bytes=parse_option(parse_memory, "--memory", memory, options.memory_bytes),
     )
-    configured = opened.table.section(ClusteringSettings)
     packing = PackOptions(
         target_bytes=parse_option(parse_size, "--target-size", target_size, configured.target_size),
         groups_min=configured.min_groups if min_groups is None else min_groups,

@@ -23,7 +23,7 @@ Keeps:   1. file groups that are parked or paused are left out, those that a com
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
@@ -37,10 +37,12 @@ from lakeward.protocol.problem import problem_of
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.clustering.metrics import METRICS
+from lakeward.services.clustering.plan.layout_plan import plan_layout
 from lakeward.services.clustering.plan.pack_options import PackOptions
 from lakeward.services.clustering.plan.pack_plan import PackedGroup, PackPlan, plan_packing
 from lakeward.services.clustering.plan.pauses import WriterPauses
 from lakeward.services.clustering.plan.run_record import RunRecord, read_record
+from lakeward.services.clustering.run.layout_records import load_layout_records
 from lakeward.services.clustering.settings import ClusteringSettings
 from lakeward.services.service import Care, Fact, JobOrder, JobTraits, Service, ServiceDemand, TableFacts
 from lakeward.table.file_system_view import GroupId
@@ -148,7 +150,7 @@ class ClusteringService(Service[ClusteringRules]):
     def preview(self, table: ServicedTable, care: Care[ClusteringRules], order: JobOrder) -> PackPlan:
         snapshot = table.snapshot(service=self.permission)
         selected = care.selected(snapshot.partitions)
-        return plan_packing(snapshot, care.rules.options, partitions=selected, excluded=frozenset(care.excluded))
+        return _planned(table, snapshot, care, partitions=selected, excluded=frozenset(care.excluded))
 
     def shown(self, memory: ClusteringMemory) -> Sequence[Fact]:
         look = memory.look
@@ -211,9 +213,28 @@ def _looked(facts: TableFacts, care: Care[ClusteringRules]) -> ClusteringLook:
     began = facts.clock.monotonic()
     selected = care.selected(snapshot.partitions)
     memory.records, runs = _runs(facts, snapshot, memory.records)
-    plan = plan_packing(snapshot, care.rules.options, partitions=selected, excluded=_excluded(care, memory))
+    plan = _planned(facts, snapshot, care, partitions=selected, excluded=_excluded(care, memory))
     took = facts.clock.monotonic() - began
     return ClusteringLook(newest, now + took * _TIMES_ITS_COST, plan.packed, runs)
+
+
+def _planned(
+    at: TableFacts | ServicedTable,
+    snapshot: TableSnapshot,
+    care: Care[ClusteringRules],
+    *,
+    partitions: Collection[str] | None,
+    excluded: Collection[GroupId],
+) -> PackPlan:
+    """What there is to pack, or to bring together by columns, in parts that a clustering may take at once."""
+    options = care.rules.options
+    if not options.layout.columns:
+        return plan_packing(snapshot, options, partitions=partitions, excluded=excluded)
+    together = min(options.together_bytes, max(care.memory.pauses.bytes_max, options.target_bytes))
+    layout = options.layout.chosen(is_lsm_tree=snapshot.config.is_lsm_tree)
+    options = replace(options, layout=layout, together_bytes=together)
+    records = load_layout_records(at.storage, snapshot.base_path, snapshot)
+    return plan_layout(snapshot, options, records, partitions=partitions, excluded=excluded)
 
 
 def _runs(
@@ -240,7 +261,10 @@ def _runs(
 
 
 def _excluded(care: Care[ClusteringRules], memory: ClusteringMemory) -> frozenset[GroupId]:
-    """What is parked or paused, and what an operator had laid out by columns, which packing would undo."""
+    """What is parked or paused, and what an operator had laid out by columns, which packing would undo. By columns the
+    plan leaves that alone itself, until it has grown."""
+    if care.rules.options.layout.columns:
+        return frozenset(care.excluded)
     return frozenset(care.excluded).union(*(each.laid_out for each in memory.records.values() if each))
 
 

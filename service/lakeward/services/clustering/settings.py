@@ -10,7 +10,8 @@ from typing import Annotated
 
 from pydantic import Field, Strict
 
-from lakeward.protocol.section import SectionProblem, SettingKind, SettingsSection, Size, SizeOrOff
+from lakeward.protocol.section import Many, SectionProblem, SettingKind, SettingsSection, Size, SizeOrOff, Text
+from lakeward.services.clustering.plan.layout import COLUMNS_MAX, PACKED, ClusterMode, Layout
 from lakeward.services.clustering.plan.pack_options import GROUPS_MIN, TARGET_BYTES, PackOptions
 
 DAY_BYTES = 100 * 1024**3
@@ -18,7 +19,15 @@ DAY_BYTES = 100 * 1024**3
 
 class ClusteringSettings(SettingsSection):
     """Which small file groups the daemon and `lakeward cluster` pack. The daemon packs by itself, in pauses of the
-    writers and within `windows`; take `clustering` out of `services` where it should not."""
+    writers and within `windows`; take `clustering` out of `services` where it should not. Rows are brought together by
+    columns only where `by` names them."""
+
+    by: Many[Text] = ()
+    """Columns that bring rows together, four at most: a filter on them reads fewer files. What has come since the last
+    clustering is laid out by them, and what grew by 30 %. Not given: small file groups are packed."""
+    mode: ClusterMode | None = None
+    """With `by`: `sort`, `curve` or `hybrid`, as for `lakeward cluster --mode`. Not given: `hybrid` on tables of the
+    layout lsm_tree, else `sort` for one column and `curve` for several."""
 
     target_size: Size = TARGET_BYTES
     """The size of new file groups, at most (hoodie.parquet.max.file.size). File groups of 75 % of it or more are left
@@ -30,9 +39,27 @@ class ClusteringSettings(SettingsSection):
 
     @property
     def options(self) -> PackOptions:
-        return PackOptions(self.target_size, self.min_groups)
+        return PackOptions(self.target_size, self.min_groups, layout=self.layout)
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(self.mode, self.by) if self.by else PACKED
 
     def problems(self, beside: Mapping[str, str]) -> Iterator[SectionProblem]:
+        if len(self.by) > COLUMNS_MAX or len({*self.by}) < len(self.by):
+            yield SectionProblem(
+                ("by",),
+                f"clustering.by names {len(self.by)} columns.",
+                f"With more than {COLUMNS_MAX} each of them brings few rows together; each is named once.",
+                "Name the columns that queries filter by most.",
+            )
+        if self.mode is not None and (self.mode is ClusterMode.PACK) == bool(self.by):
+            yield SectionProblem(
+                ("mode", "by"),
+                f"clustering.mode is {self.mode}, and clustering.by {'names columns' if self.by else 'names none'}.",
+                "pack asks for sizes alone; sort, curve and hybrid bring rows together by columns.",
+                "Give both by and one of sort, curve and hybrid, or neither.",
+            )
         if self.bytes_per_day is not None and self.bytes_per_day < self.target_size:
             yield SectionProblem(
                 ("bytes_per_day", "target_size"),

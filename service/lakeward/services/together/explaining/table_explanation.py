@@ -7,7 +7,7 @@ Touches: the table, reading only: a scan, one read for each clean and each savep
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -132,7 +132,8 @@ class TableExplanation:
         path = find_path(
             given, base_path=self.judge.base_path, snapshot=self.snapshot, gone=facts.paths, from_here=from_here
         )
-        facts = replace(facts, **self._clusterings(path))
+        made_from, went_to = self._clusterings(path)
+        facts = replace(facts, made_from=made_from, went_to=went_to)
         if not any(path == known for files in self.snapshot.files for known, _ in files.sizes):
             # What no listing has may be there all the same, in a folder that is no partition.
             status = self.judge.storage.stat(join(self.judge.base_path, path))
@@ -185,21 +186,22 @@ class TableExplanation:
     def _rolled_back(self) -> dict[str, str]:
         return rolled_back_by(InstantContents(*self._timeline), self.snapshot.timeline, skips_gone=True)
 
-    def _clusterings(self, path: str) -> dict[str, tuple[str, ...]]:
+    def _clusterings(self, path: str) -> tuple[Collection[str], Collection[str]]:
         """Which file groups a clustering made the file from, and which ones got its rows from another one."""
         partition, _, name = path.rpartition("/")
         parsed = parse_any_data_file(name, native=True)
         assert parsed is not None, "a path of a data file was found"
-        found: dict[str, tuple[str, ...]] = {}
+        made_from: Collection[str] = ()
+        went_to: Collection[str] = ()
         made = self._commit(parsed.instant)
         if made is not None and made.operation_type == _CLUSTER and path in made.data_files:
-            found["made_from"] = tuple(made.partition_to_replace_file_ids.get(partition, ()))
+            made_from = made.partition_to_replace_file_ids.get(partition, ())
         replaced_by = self.snapshot.replaced.get((partition, parsed.file_id))
         gone = None if replaced_by is None else self._commit(replaced_by)
         if gone is not None and gone.operation_type == _CLUSTER:
             stats = gone.partition_to_write_stats.get(partition, ())
-            found["went_to"] = tuple({each.file_id for each in stats})
-        return found
+            went_to = {each.file_id for each in stats if each.file_id is not None}
+        return made_from, went_to
 
     def _written(self, time: str) -> tuple[str, ...]:
         commit = self._commit(time)
