@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: docs help setup demo demo-write demo-cluster run check test nightly nightly-tests simulate interleavings long-life fuzz interop-full crashes mutants soak soak-locks soak-writers soak-inserts test-services lint format interop bench bench-compaction bench-writes bench-small-inserts bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page service-pages command-page json-page pictures release image-dry-run \
+.PHONY: docs help setup demo demo-write demo-cluster run check test nightly nightly-tests simulate interleavings long-life fuzz interop-full crashes mutants soak soak-locks soak-writers soak-inserts soak-clustering test-services lint format interop bench bench-compaction bench-writes bench-small-inserts bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page service-pages command-page json-page pictures release image-dry-run \
 	wheels executor-env lock clean
 
 help: ## Say what there is to do
@@ -56,7 +56,7 @@ test: .venv/ready ## Run the tests that CI runs, real Hudi included; says what i
 		ended=$$?; echo "make test took $$(( $$(date +%s) - began )) s; on two quiet cores it is to take 1200 s at most"; exit $$ended
 
 # What a night has time for, the longest first. The bounds are those of the parts: make nightly COUNT=1 SECONDS=5 SEEDS=1.
-PARTS = nightly-tests simulate interleavings soak soak-locks soak-writers fuzz long-life mutants docs image-dry-run
+PARTS = nightly-tests simulate interleavings soak soak-locks soak-writers soak-clustering fuzz long-life mutants docs image-dry-run
 
 nightly: .venv/ready ## Run everything, part by part, and say what each took: make nightly PARTS="fuzz mutants" runs some
 	@began=$$(date +%s); took=; failed=; for part in $(PARTS); do \
@@ -120,6 +120,9 @@ soak-writers: .venv/ready ## Let Hudi's writer and ours write to one table at on
 soak-inserts: .venv/ready ## Let both writers insert new keys into logs at once, 10 minutes: make soak-inserts SECONDS=600
 	LAKEWARD_SOAK_SECONDS=$(or $(SECONDS),600) $(BIN)/python -m pytest -s --timeout=0 tests/interop/test_two_writers.py -m "wide or not wide" \
 		-k mor-into-logs
+
+soak-clustering: .venv/ready ## Cluster all the time beside Hudi's writers, 15 minutes on each lock: make soak-clustering SECONDS=900
+	LAKEWARD_SOAK_SECONDS=$(or $(SECONDS),900) $(BIN)/python -m pytest -s --timeout=0 tests/interop/test_clustering_soak.py -m "wide or not wide"
 
 test-services: .venv/ready ## Run the tests that need a real PostgreSQL or ZooKeeper, which are started without root
 	$(BIN)/python -m tests.servers
