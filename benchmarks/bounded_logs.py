@@ -4,6 +4,8 @@ Each write appends a log to every bucket. Without a service a query would open a
 daemon merges them meanwhile, and the figure says how far they get. Written by `lakeward.write.write` in this process,
 served by `lakeward run` in another one, which share the table by its file-system lock.
 
+In either layout no slice may have more than `LOGS_MAX` at any look, or the run ends with an error.
+
     python -m benchmarks.bounded_logs [--writes N] [--buckets N] [--rows N] [--layout lsm_tree] [--no-daemon]
 
 The figure is in benchmarks/README.md.
@@ -34,6 +36,9 @@ from lakeward.table.new_table import NewTable
 from lakeward.table.snapshot import take_snapshot
 from lakeward.table.table_version import NEWEST_RELEASED
 from lakeward.write import write
+
+LOGS_MAX = 20
+"""Four times as many as a log compaction needs (docs/decisions/0145-bounded-for-ever.md)."""
 
 CONFIG = """
 [service]
@@ -98,6 +103,8 @@ def main() -> None:
     }
     print(figure(samples))
     write_report("bounded-logs", before, figures)
+    if not arguments.no_daemon and (most := max(each.most for each in samples)) > LOGS_MAX:
+        raise SystemExit(f"{most} logs were in one slice, and no more than {LOGS_MAX} may be.")
 
 
 def written(table: Path, arguments: argparse.Namespace) -> Iterator[Sample]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,8 @@ from lakeward.read.newest_slice import TableReading
 from lakeward.scan.past_snapshot import read_as_of
 from lakeward.scan.scan_plan import TableQuery
 from lakeward.scan.table_scan import TableScan
+from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
+from lakeward.services.clean.run.cleaner import clean_and_purge
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice
@@ -32,6 +35,7 @@ from tests.life.small_table import BASE, without_threads
 from tests.life.test_interleavings import ACTS, LEFT_ALONE, ONE_VERSION, prepared
 from tests.life.turns import Segment, Turns
 from tests.runs import NIGHTLY, spread
+from tests.services.clean.run.retiring import rules
 from tests.simulation.data_files import fold, read_base_file, read_log_file
 
 Rows = dict[int, int]
@@ -48,10 +52,35 @@ def _compact_and_clean(life: Life, storage: FaultyMemory) -> None:
     life.table.clean(ONE_VERSION, storage)
 
 
+@cache
+def with_merged_logs() -> Life:
+    """A table on which merged logs are to retire behind their anchors."""
+    life = Life()
+    life.write(range(8))
+    for _ in range(4):
+        life.write(range(8))
+    life.table.compact(CompactionType.LOG)
+    life.learn()
+    for _ in range(3):
+        life.write({0, 2, 4})
+    return life
+
+
+def _retire(life: Life, storage: FaultyMemory) -> None:
+    """No query is waited for: the files go as soon as the listing says so."""
+    how = rules(2, retires_by_anchors=True)
+    clean_and_purge(life.table.serviced(storage), how, selected=lambda _: None, is_part=False)
+
+
+def prepared_for(other: str) -> Life:
+    return with_merged_logs() if other == "retire" else prepared()
+
+
 BESIDE: dict[str, Callable[[Life, FaultyMemory], object]] = {
     **{name: ACTS[name] for name in ("clean commits", "clean versions", "roll back", "archive", "overwrite")},
     "compact and clean": _compact_and_clean,
     "restore": _restore,
+    "retire": _retire,
 }
 ENDS_QUERIES = {("clean commits", "earlier"), ("clean versions", "earlier"), ("compact and clean", "now")}
 """Some of them end with an error."""
@@ -79,7 +108,7 @@ def query(life: Life, storage: FaultyMemory, as_of: str | None = None) -> Rows:
 
 def play(other: str, schedule: Sequence[Segment], as_of: str | None = None) -> tuple[list[str], list[str], str]:
     """One run. The calls of the query and of the other process, and how the query ended."""
-    life = prepared().copy()
+    life = prepared_for(other).copy()
     life.table.storage.watch = lambda change, path: None
     states = [present(rows) for rows in life.then.values()] if other == "restore" else []
     states.append(present(life.rows))
@@ -91,7 +120,7 @@ def play(other: str, schedule: Sequence[Segment], as_of: str | None = None) -> t
     assert beside is None or isinstance(beside, LEFT_ALONE), where
     states.append(present(life.rows))
     if as_of is not None:
-        states = [prepared().past[as_of]]
+        states = [prepared_for(other).past[as_of]]
     if ended is None:
         assert answers[0] in states, f"{where}: {answers[0]} is none of {states}"
     elif not isinstance(ended, LakewardError):
@@ -102,12 +131,25 @@ def play(other: str, schedule: Sequence[Segment], as_of: str | None = None) -> t
     return turns.actors[0].storage.calls, turns.actors[1].storage.calls, type(ended).__name__
 
 
+def test_merged_logs_do_retire() -> None:
+    """Or nothing is interrupted."""
+    life = with_merged_logs().copy()
+    with without_threads():
+        before = sum(len(slice_.log_files) for slice_ in life.table.snapshot().latest_slices)
+        life.will_clean(CleanPolicy(CleanPolicyKind.COMMITS, 2))
+        _retire(life, life.table.process())
+        after = sum(len(slice_.log_files) for slice_ in life.table.snapshot().latest_slices)
+    assert after < before
+    life.check()
+
+
 @pytest.mark.parametrize("moment", ["now", "earlier"])
 @pytest.mark.parametrize("other", BESIDE)
 def test_a_query_that_is_interrupted(other: str, moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps 2 of read/slice_scan and 2 of scan/table_scan in other words: no row is lost to who deletes files."""
     monkeypatch.setattr(slice_scan, "slice_rows", fold_slice)
-    as_of = None if moment == "now" else min(prepared().past.keys() - prepared().saved)
+    life = prepared_for(other)
+    as_of = None if moment == "now" else min(life.past.keys() - life.saved)
     with without_threads():
         calls, _, ended = play(other, [], as_of)
         assert ended == "NoneType"
