@@ -197,6 +197,14 @@ def test_a_refused_table_promises_nothing(pages: Pages):
         assert "Next try in 27 min" in text
 
 
+def test_anchors_are_beside_the_logs_that_were_merged(pages: Pages):
+    """The same number for the table and over all; nothing where there is none."""
+    for html in (pages.all_tables(service(table("t"))), pages.one_table(detail(table("t")), GroupQuery())):
+        assert "superseded, 40.0 MiB, 3 anchors" in Page(html).text.replace("\xa0", " ")
+    without = table("t", backlog=backlog(anchors=0))
+    assert "anchor" not in Page(pages.all_tables(service(without))).text
+
+
 def test_a_table_in_shadow_misses_nothing(pages: Pages):
     """Its age is shown without a meter, and is no concern."""
     shadow = table("t", TableState.SHADOW, backlog=backlog(oldest_unmerged_at=NOW - 90_000))

@@ -169,6 +169,7 @@ class Summary:
     log_bytes: int
     superseded_log_files: int
     superseded_log_bytes: int
+    anchors: int
     oldest_age: float | None
     concerned: int
 
@@ -184,6 +185,7 @@ def summarise(status: ServiceStatus) -> Summary:
         log_bytes=sum(backlog.log_bytes for backlog in backlogs),
         superseded_log_files=sum(backlog.superseded_log_files for backlog in backlogs),
         superseded_log_bytes=sum(backlog.superseded_log_bytes for backlog in backlogs),
+        anchors=sum(backlog.anchors for backlog in backlogs),
         oldest_age=max(ages, default=None),
         concerned=sum(bool(concerns(table, status.at)) for table in status.tables),
     )
