@@ -53,6 +53,7 @@ COMMANDS: Sequence[tuple[str, Sequence[str]]] = (
     ("index list", ("{table}",)),
     ("index lookup", ("{table}", KEY, "--type", "simple")),
     ("index changes", ("{table}",)),
+    ("index tails", ("{table}", "--auto")),
     ("index compare", ("{table}", "--type", "simple", "--type", "record")),
     ("index verify", ("{table}", "--type", "record")),
     ("index drop", ("{table}", "--type", "record")),

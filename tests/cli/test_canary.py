@@ -80,6 +80,7 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "read": [("TABLE",), ("TABLE", "--where", "no_such = 1"), (f"no-such?sig={CANARY}-sas",)],
     "layout": [("TABLE",), ("TABLE", "--by", "no_such"), (f"no-such?sig={CANARY}-sas",)],
     "index list": [("TABLE",)],
+    "index tails": [("TABLE",), ("TABLE", "--auto"), ("TABLE", "--off")],
     "index inserts": [("TABLE",), ("TABLE", "--into-logs"), ("TABLE", "--into-base-files")],
     "index build": [
         ("TABLE", "--type", "record", *CONF),

@@ -13,15 +13,19 @@ from lakeward.base.errors import LakewardError
 from lakeward.format.log.block import BlockType, CorruptBlock, LogBlock, scan_blocks
 from lakeward.format.log.data_block import read_data_block
 from lakeward.format.log.delete_block import read_delete_block
+from lakeward.format.log.log_tail import read_log_tail
 from lakeward.format.log.native_log.footer import FOOTER_KEY, RecordPositions, decode_footer, encode_footer
 from tests.format.log.native_log.native_files import FOOTER, native_name
 from tests.format.log.test_data_block import TYPES
 from tests.format.log.test_kryo_deletes import content
+from tests.format.log.test_log_tail import with_trailer
 from tests.fuzz.golden import files
 from tests.read.log_files import block
 
 _FOOTER = b"\2"
 """A first byte that stands for the entry of a native log's footer."""
+_TAIL = b"\4"
+"""A first byte that stands for the directory of a log's tail, whose trailer is right."""
 _FRAMED = 1
 """A first byte that is odd stands for a block whose frame is right: most of what chance makes would end there."""
 
@@ -36,6 +40,9 @@ def corpus() -> list[bytes]:
         replace(FOOTER, positions=numbers),
     ]
     entries = [_FOOTER + encode_footer(footer)[FOOTER_KEY].encode() for footer in footers]
+    directory = b'{"version":1,"own":{"low":"a","high":"b","keys":2},"cumulative":{"low":"a","high":"b","keys":2,'
+    directory += b'"room":12,"logs":1},"covers":[["x.log",9,null]],"under":null,"parts":[[0,0],[3,1],[9,2]]}'
+    entries.append(_TAIL + directory)
     return [b"\0" + log for log in logs] + [bytes([_FRAMED]) + log[14:-8] for log in logs] + entries
 
 
@@ -48,6 +55,12 @@ def one_input(data: bytes) -> None:
             assert again == footer
             if footer.positions is not None:
                 assert len(footer.positions.numbers(3, where="x")) == 3
+        return
+    if data[:1] == _TAIL:
+        log = with_trailer(bytes(30) + data[1:])
+        tail = read_log_tail(io.BytesIO(log), len(log))
+        for extent in () if tail is None else (tail.own.filter, tail.cumulative.filter, tail.key_list):
+            assert extent is None or 0 <= extent.offset <= extent.offset + extent.length <= len(log)
         return
     log = _framed(data[1:]) if data[:1] and data[0] & _FRAMED else data[1:]
     with contextlib.suppress(LakewardError):

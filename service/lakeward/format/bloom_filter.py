@@ -69,10 +69,14 @@ class BloomFilter:
     @classmethod
     def from_base64(cls, text: bytes, type_code: str) -> BloomFilter:
         """The filter that `to_base64` was called on, counted as without keys. `ValueError` for any other."""
-        rows = BloomRows.of_base64(text, type_code)
+        return cls.from_rows(BloomRows.of_base64(text, type_code))
+
+    @classmethod
+    def from_rows(cls, rows: BloomRows) -> BloomFilter:
+        """The filter whose `to_bytes` these are, counted as without keys. `ValueError` for any other."""
         if rows.count != 1:
             raise ValueError(f"a bloom filter of {rows.count} rows")
-        found = cls(0, type_code)
+        found = cls(0, rows.type_code)
         if not found._is_simple:
             found._keys_expected = struct.unpack_from(DYNAMIC_HEAD, bytes(rows.data[:64]), ROW_HEAD_BYTES)[0]
         found._bits, found._hashes = rows.bits, rows.hashes

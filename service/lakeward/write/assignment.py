@@ -27,9 +27,12 @@ from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.unreadable import broken_if_unreadable
 from lakeward.format.projection import project
 from lakeward.format.timeline.commit_metadata import CommitMetadata, read_commit_metadata
+from lakeward.index.bloom.log_tails import LogsBefore
 from lakeward.index.log_inserts import check_none_in_logs, read_log_inserts
+from lakeward.index.tail_choice import read_tail_choice, why_no_tails
 from lakeward.merge.rules.ordering_type import integer_fields, ordering_columns
 from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.read.newest_slice import newest_slice
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
@@ -44,7 +47,7 @@ from lakeward.write.own_index import while_index_moves
 from lakeward.write.placement import average_row_bytes, place
 from lakeward.write.request import WriteOperation, WriteRequest
 from lakeward.write.tagging.tagging_choice import OpenIndex, choose_tagging
-from lakeward.write.target import Assignment, Workload
+from lakeward.write.target import Assignment, HandleKind, Workload, WriteTarget
 
 _ROWS = 500
 
@@ -178,7 +181,7 @@ def assign_rows(write: Unassigned, *, open_index: OpenIndex | None = None) -> As
             return write.flow.tag(keying, tagging, on_progress=write.on_progress)
 
         workload = while_index_moves(tag)
-    return place(
+    assignment = place(
         snapshot,
         workload,
         request,
@@ -189,6 +192,26 @@ def assign_rows(write: Unassigned, *, open_index: OpenIndex | None = None) -> As
         memory_bytes=table.options.memory_bytes,
         into_logs=said.into_logs,
     )
+    if why_no_tails(snapshot.config) is None and read_tail_choice(table.storage, table.base_path).are_written:
+        return _with_tails(snapshot, assignment)
+    return assignment
+
+
+def _with_tails(snapshot: TableSnapshot, assignment: Assignment) -> Assignment:
+    """The logs of the targets go on with the tails of those that are there."""
+    newest = {(group.partition_path, group.file_id): newest_slice(group.slices) for group in snapshot.file_groups}
+
+    def before(target: WriteTarget) -> LogsBefore:
+        group_id = (target.partition_path, target.file_id)
+        return LogsBefore.of(
+            snapshot.base_path, group_id, newest.get(group_id), under=snapshot.pending_compactions.get(group_id)
+        )
+
+    targets = (
+        replace(target, before=before(target)) if target.kind is HandleKind.APPEND else target
+        for target in assignment.targets
+    )
+    return replace(assignment, targets=tuple(targets))
 
 
 def _keying(table: ServicedTable, snapshot: TableSnapshot, request: WriteRequest, schema: str) -> Keying:

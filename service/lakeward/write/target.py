@@ -17,6 +17,7 @@ from lakeward.format.bloom_size import ROW_BYTES_MAX
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.supplemental_logging import SupplementalLogging
 from lakeward.format.timeline.commit_metadata import NO_COMMIT, WriteStat
+from lakeward.index.bloom.log_tails import LogsBefore
 from lakeward.merge.memory_budget import MEMORY_BYTES, MemoryBudget
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.read.slice_input import SliceInput
@@ -66,6 +67,8 @@ class WriteTarget:
     beneath: SliceNames | None = None
     """For APPEND, where the table captures changes: what the logs lie on. Their stats name it, and readers of
     changes look there for the rows before."""
+    before: LogsBefore | None = None
+    """For APPEND, where logs get tails: the logs that the new one lies behind."""
     rolls_over: bool = True
     """For CREATE: False for a bucket, however large its file grows: Hudi refuses a bucket with two file groups."""
     rows_expected: int | None = None

@@ -46,11 +46,13 @@ from lakeward.engine.task.waiting_deletes import WaitingDeletes
 from lakeward.engine.task.work_counters import WorkMeter
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.log.block import BlockType, HeaderKey
+from lakeward.format.log.log_tail import LogTailBuilder, TailPlace
 from lakeward.format.log.log_writer import LogFileWriter, log_block_schema
 from lakeward.format.log.native_log.footer import NativeLogFooter
 from lakeward.format.metadata.log_stats import log_column_stats
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.stats.column_range import ColumnRange, ColumnRangeAccumulator
+from lakeward.index.bloom.log_tails import covered_logs
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.merge.rules.ordering_type import ordering_columns
 from lakeward.merge.rules.tombstones import Tombstones
@@ -193,16 +195,21 @@ def _write_inline(
 ) -> tuple[_Log, ...]:
     of = spec.slice
     ranges = ColumnRangeAccumulator(spec.indexed.columns if spec.indexed is not None else (), run.schema)
+    block_type = _block_type(run)
+    tail = None
+    if spec.tails and block_type is BlockType.AVRO_DATA:
+        tail = LogTailBuilder(TailPlace(merged=covered_logs(storage, of.base_path, of.log_files)))
     with open_operation_output(storage, spec.place, spec.file_name(task_attempt)) as sink:
         writer = LogFileWriter(
             meter.writing(sink),
             run.schema,
             instant=of.instant,
             schema_json=log_block_schema(of.schema),
-            block_type=_block_type(run),
+            block_type=block_type,
             headers={HeaderKey.COMPACTED_BLOCK_TIMES: ",".join(run.instants)},
             codec=spec.codec,
             block_bytes=of.budget.log_block,
+            tail=tail,
         )
         deletes = WaitingDeletes(writer, partition_path=of.partition_path, bytes_max=of.budget.window)
         for part in _records(spec, run, digests):

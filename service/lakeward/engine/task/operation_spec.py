@@ -59,6 +59,8 @@ class OperationSpec:
     native: bool = False
     """The table's version has native logs: rows and deletes of a LOG are files of their own, and so are the changes of
     a FULL."""
+    tails: bool = False
+    """The log of a LOG gets a tail (`format/log/log_tail`)."""
     counters: CounterPlace | None = None
     """The place of what it says of how far it is; None where the driver cannot look."""
 

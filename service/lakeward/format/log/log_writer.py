@@ -7,8 +7,9 @@ version 3, one for each class of ordering value, because hudi-rs refuses a block
 
 Touches: the sink it is given, by appending; it is never read or closed.
 Keeps:   1. every block carries all headers of the writer, so whichever is read first speaks for the file;
-         2. memory is bounded by one block and the batch that is added to it;
-         3. what `read_data_block` and `read_delete_block` make of the file is what was given.
+         2. memory is bounded by one block and the batch that is added to it; with a tail by two of half the size;
+         3. what `read_data_block` and `read_delete_block` make of the file is what was given;
+         4. a tail has the keys of every block.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from lakeward.format.avro.program import compile_schema
 from lakeward.format.avro.schema import parse_schema
 from lakeward.format.log.block import FORMAT_VERSION, MAGIC, BlockType, HeaderKey
 from lakeward.format.log.delete_block import encode_deletes
+from lakeward.format.log.log_tail import LogTailBuilder
 from lakeward.format.parquet.parquet_writer import open_writer, repeated_columns, values_of_a_page
 
 BLOCK_BYTES = 64 * 1024 * 1024
@@ -73,6 +75,7 @@ class LogFileWriter:
         codec: str = "zstd",
         block_bytes: int = BLOCK_BYTES,
         remedy: str = "Compact this file group with --type full.",
+        tail: LogTailBuilder | None = None,
     ) -> None:
         """
         Args:
@@ -83,13 +86,19 @@ class LogFileWriter:
             headers: of every block, beside instant and schema.
             codec: of Parquet blocks; Avro blocks are not compressed.
             remedy: what can be done about a row that a block cannot hold.
+            tail: gets the keys, and is written behind the records of the last block; for Avro blocks whose rows carry
+                their keys.
         """
         assert block_type in (BlockType.AVRO_DATA, BlockType.PARQUET_DATA, BlockType.CDC_DATA)
+        assert tail is None or block_type is BlockType.AVRO_DATA
         self._sink = sink
         self._block_type = block_type
         self._headers = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: schema_json, **(headers or {})}
         self._codec = codec
-        self._block_bytes = block_bytes
+        self._tail = tail
+        self._held: tuple[BlockType, list[bytes]] | None = None
+        """The block that is the last one until another comes, where it will get the tail."""
+        self._block_bytes = block_bytes if tail is None else max(1, block_bytes // 2)
         self._remedy = remedy
         self._program = compile_schema(parse_schema(schema_json, where="the log block"))
         # The schema without its nullability, which Avro's and Arrow's say differently; names and types must agree.
@@ -117,6 +126,8 @@ class LogFileWriter:
                 self._add_parquet(part)
             else:
                 self._add_avro(part)
+        if self._tail is not None:
+            self._tail.add(batch.column(batch.schema.get_field_index("_hoodie_record_key")))
         self._rows += batch.num_rows
 
     def write_deletes(self, keys: pa.Array, ordering: pa.Array | None, *, partition_path: str) -> None:
@@ -126,7 +137,9 @@ class LogFileWriter:
         """
         self._flush()
         for content in encode_deletes(keys, ordering, partition_path=partition_path, bytes_max=self._block_bytes):
-            self._write_block(BlockType.DELETE, [content])
+            self._add_block(BlockType.DELETE, [content])
+        if self._tail is not None:
+            self._tail.add(keys)
         self._deletes += len(keys)
 
     def close(self) -> LogFileStats:
@@ -134,6 +147,10 @@ class LogFileWriter:
         self._flush()
         if self._block_type is BlockType.CDC_DATA and not self._blocks:
             self._write_records()  # Hudi's logger of changes flushes what it has at its end, also nothing
+        if self._tail is not None and self._held is not None:
+            kind, content = self._held
+            size = self._size + self._block_frame(kind, content)
+            self._write_block(kind, [*content, self._tail.close(file_bytes=size, blocks=self._blocks + 1)])
         return LogFileStats(rows=self._rows, deletes=self._deletes, blocks=self._blocks, size_bytes=self._size)
 
     def _add_avro(self, batch: pa.RecordBatch) -> None:
@@ -166,7 +183,7 @@ class LogFileWriter:
         if not self._pending:
             return
         if self._block_type is BlockType.PARQUET_DATA:
-            self._write_block(BlockType.PARQUET_DATA, [self._as_parquet()])
+            self._add_block(BlockType.PARQUET_DATA, [self._as_parquet()])
         else:
             self._write_records()
         self._pending = []
@@ -174,9 +191,7 @@ class LogFileWriter:
         self._pending_rows = 0
 
     def _write_records(self) -> None:
-        self._write_block(
-            self._block_type, [struct.pack(">ii", AVRO_BLOCK_VERSION, self._pending_rows), *self._pending]
-        )
+        self._add_block(self._block_type, [struct.pack(">ii", AVRO_BLOCK_VERSION, self._pending_rows), *self._pending])
 
     def _as_parquet(self) -> bytes:
         out = io.BytesIO()
@@ -191,6 +206,19 @@ class LogFileWriter:
             writer.write_table(table, row_group_size=_ROW_GROUP_ROWS)
         return out.getvalue()
 
+    def _add_block(self, kind: BlockType, content: list[bytes]) -> None:
+        if self._tail is None:
+            self._write_block(kind, content)
+            return
+        if self._held is not None:
+            self._write_block(*self._held)
+        self._held = kind, content
+
+    def _block_frame(self, kind: BlockType, content: list[bytes]) -> int:
+        """The bytes of a block."""
+        length = sum(len(part) for part in content)
+        return len(block_head(kind, self._headers, length)) + length + 4 + 8
+
     def _write_block(self, kind: BlockType, content: list[bytes]) -> None:
         length = sum(len(part) for part in content)
         head = block_head(kind, self._headers, length)
@@ -201,7 +229,7 @@ class LogFileWriter:
         # No footer entries, then the way back to the block's start for readers that come from the end.
         self._sink.write(struct.pack(">iq", 0, frame + len(MAGIC)))
         self._blocks += 1
-        self._size += len(head) + length + 4 + 8
+        self._size += self._block_frame(kind, content)
 
     def _unwritable(self, batch: pa.RecordBatch, bad: UnwritableRecord) -> Unsupported:
         if self._block_type is BlockType.CDC_DATA:

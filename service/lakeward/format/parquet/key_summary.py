@@ -138,9 +138,9 @@ class KeySummary:
         return entries
 
     def _widen(self, smallest: str, largest: str) -> None:
-        if self.min_key is None or _java_order(smallest) < _java_order(self.min_key):
+        if self.min_key is None or java_order_of(smallest) < java_order_of(self.min_key):
             self.min_key = smallest
-        if self.max_key is None or _java_order(largest) > _java_order(self.max_key):
+        if self.max_key is None or java_order_of(largest) > java_order_of(self.max_key):
             self.max_key = largest
 
 
@@ -178,10 +178,11 @@ def key_range(keys: pa.StringArray) -> tuple[str, str]:
         found = pc.min_max(keys).as_py()
         return found["min"], found["max"]
     values = keys.to_pylist()
-    return min(values, key=_java_order), max(values, key=_java_order)
+    return min(values, key=java_order_of), max(values, key=java_order_of)
 
 
-def _java_order(key: str) -> bytes:
+def java_order_of(key: str) -> bytes:
+    """Bytes whose order is that of Java's strings."""
     return key.encode("utf-16-be", "surrogatepass")
 
 

@@ -4,13 +4,13 @@
     a slice with logs       a key that neither the base file nor a log may have is not in it; for the others the slice
                             is merged
 
-What is known of a log's keys the cache says (`filter_cache`), where it was built with logs; a log that it lacks may
-have every key. Hudi's writers with a bloom index look into no logs; so the writes of Lakeward that use `bloom` do not
-use this one.
+What is known of a log's keys the cache says (`filter_cache`), where it was built with logs, or the log's tail
+(`log_tails`), where an operator lets logs have some; a log of which neither speaks may have every key. Hudi's writers
+with a bloom index look into no logs; so the writes of Lakeward that use `bloom` do not use this one.
 
 Touches: file slices, of which some are merged; what `bloom_index` does.
 Keeps:   what it finds of a slice's keys are those of its rows, whatever the cache has.
-See:     docs/decisions/0081-the-cache-of-filters.md
+See:     docs/decisions/0081-the-cache-of-filters.md, docs/decisions/0155-tails-of-logs.md
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from lakeward.index.bloom.bloom_index import BloomIndex, BloomPart, spans_of
 from lakeward.index.bloom.cached_keys import CachedKeys
 from lakeward.index.bloom.file_keys import FileKeys
 from lakeward.index.bloom.filter_cache import report_broken
+from lakeward.index.bloom.log_tails import may_be_in_logs, names_and_sizes
 from lakeward.index.location import LOCATIONS
+from lakeward.index.tail_choice import read_tail_choice, why_no_tails
 from lakeward.read.newest_slice import newest_slice, table_reading
 from lakeward.read.slice_keys import slice_keys
 from lakeward.storage.storage import Storage
@@ -50,13 +52,16 @@ class SlicePart:
 class SliceBloomIndex:
     snapshot: TableSnapshot
     bloom: BloomIndex
+    reads_tails: bool = False
+    """Logs may have tails."""
 
     is_global = False
     can_index_log_files = True
 
     @classmethod
     def of(cls, storage: Storage, snapshot: TableSnapshot, *, clock: Clock) -> SliceBloomIndex:
-        return cls(snapshot, BloomIndex.of(storage, snapshot, clock=clock))
+        tails = why_no_tails(snapshot.config) is None and read_tail_choice(storage, snapshot.base_path).may_be_there
+        return cls(snapshot, BloomIndex.of(storage, snapshot, clock=clock), tails)
 
     def parts(self, partitions: Collection[str] | None) -> Sequence[SlicePart]:
         """One file slice each."""
@@ -122,7 +127,11 @@ class SliceBloomIndex:
 
     def _may_have(self, storage: Storage, part: SlicePart, keys: pa.StringArray) -> np.ndarray:
         """For each key whether the base file or a log may have it."""
-        may_have = np.zeros(len(keys), dtype=np.bool_)
+        unknown = [log for log, cached in zip(part.slice_.row_logs, part.logs, strict=True) if cached is None]
+        if unknown and not self.reads_tails:
+            return np.ones(len(keys), dtype=np.bool_)
+        folder = join(self.snapshot.base_path, part.slice_.partition_path)
+        may_have = may_be_in_logs(storage, folder, names_and_sizes(unknown), part.slice_.base_instant, keys)
         for file_keys in self._file_keys(storage, part):
             if file_keys is None:
                 return np.ones(len(keys), dtype=np.bool_)
@@ -132,9 +141,10 @@ class SliceBloomIndex:
         return may_have
 
     def _file_keys(self, storage: Storage, part: SlicePart) -> Iterator[FileKeys | None]:
-        """What is known of each file's keys, the logs first; None of one of which nothing is."""
+        """What cache and footer say of each file's keys, the logs first; None of one of which nothing can be read."""
         for cached in part.logs:
-            yield None if cached is None else _read(storage, cached)
+            if cached is not None:
+                yield _read(storage, cached)
         if part.base is not None:
             held = None if part.base.cached is None else _read(storage, part.base.cached)
             path = join(self.snapshot.base_path, part.base.file.path)

@@ -43,11 +43,13 @@ from lakeward.engine.task.waiting_deletes import WaitingDeletes
 from lakeward.format.file_name import LogFileName
 from lakeward.format.log.block import BlockType, LogBlock
 from lakeward.format.log.data_block import read_data_block
+from lakeward.format.log.log_tail import LogTailBuilder
 from lakeward.format.log.log_writer import LogFileStats, LogFileWriter, log_block_schema
 from lakeward.format.log.native_log.footer import NativeLogFooter
 from lakeward.format.metadata.log_stats import log_column_stats
 from lakeward.format.projection import project
 from lakeward.format.stats.column_range import ColumnRangeAccumulator
+from lakeward.index.bloom.log_tails import place_of_next
 from lakeward.merge.rules.ordering_type import ordering_columns, ordering_type
 from lakeward.merge.rules.records import delete_ordering
 from lakeward.merge.rules.tombstones import Tombstones
@@ -228,8 +230,9 @@ def write_inline_log(
     place, indexed = context.place(target), context.indexed
     name = LogFileName(target.file_id, context.instant, _VERSION, place.token(task_attempt)).text
     ranges = ColumnRangeAccumulator(indexed.columns if indexed is not None else (), records.schema)
+    tail = None if target.before is None else LogTailBuilder(place_of_next(storage, target.before))
     with open_operation_output(storage, place, name) as sink:
-        stats = _write(sink, context, target, records, ranges)
+        stats = _write(sink, context, target, records, ranges, tail)
     if context.verify:
         check_logs(storage, context, [output_path(storage, place, name)], records, bytes_max=context.budget.batch)
     stat = appended_stat(
@@ -249,7 +252,12 @@ def write_inline_log(
 
 
 def _write(
-    sink: BinaryIO, context: WriteContext, target: WriteTarget, records: AppendedRecords, ranges: ColumnRangeAccumulator
+    sink: BinaryIO,
+    context: WriteContext,
+    target: WriteTarget,
+    records: AppendedRecords,
+    ranges: ColumnRangeAccumulator,
+    tail: LogTailBuilder | None,
 ) -> LogFileStats:
     writer = LogFileWriter(
         sink,
@@ -259,6 +267,7 @@ def _write(
         block_type=BlockType.AVRO_DATA,
         block_bytes=min(context.sizes.log_block, context.budget.log_block),
         remedy=_REMEDY,
+        tail=tail,
     )
     waiting = WaitingDeletes(writer, partition_path=target.partition_path, bytes_max=context.budget.window)
     for part in records:

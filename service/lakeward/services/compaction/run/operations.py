@@ -22,6 +22,7 @@ from lakeward.engine.dispatch.dispatcher import Dispatcher, Failure, Progress, m
 from lakeward.engine.task.operation_spec import OperationKind, OperationResult, OperationSpec, finished_operations
 from lakeward.engine.task.work_counters import Counters, WorkCounters
 from lakeward.format.schema_history import read_schema_version
+from lakeward.index.tail_choice import read_tail_choice, why_no_tails
 from lakeward.protocol.progress import ENGINE_COUNTS, Engine, Merged, MergePace
 from lakeward.protocol.serviced_table import ServicedTable, label
 from lakeward.read.logs.committed_writes import committed_writes
@@ -152,6 +153,9 @@ def _specs(table: ServicedTable, claim: Claim) -> list[OperationSpec]:
     version = snapshot.config.version
     committed = committed_writes(snapshot.timeline, version)
     _check_schema_is_older(claim)
+    merges_logs = any(target.kind is OperationKind.LOG for target in claim.targets.of)
+    tails = merges_logs and why_no_tails(snapshot.config) is None
+    tails = tails and read_tail_choice(table.storage, table.base_path).are_written
     return [
         OperationSpec(
             index=index,
@@ -182,6 +186,7 @@ def _specs(table: ServicedTable, claim: Claim) -> list[OperationSpec]:
             verify=options.verify,
             indexed=claim.indexed,
             supplemental_logging=logging if target.kind is OperationKind.FULL else None,
+            tails=tails,
             native=version.has_native_logs and not (options.inline_changes and target.kind is OperationKind.FULL),
         )
         for index, target in enumerate(claim.targets.of)

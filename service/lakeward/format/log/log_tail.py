@@ -1,0 +1,353 @@
+"""The tail of an inline log: which keys the log may have, said behind the counted records of its last block (RFC-06).
+
+    start        ten bytes that no reader takes for the beginning of a record
+    own          a bloom filter of the log's keys; none where the cumulative one has no others
+    list         the log's keys, as Parquet with one column, where they are many
+    cumulative   a bloom filter of the keys of this log and of the logs that it covers
+    directory    JSON: ranges, the logs that are covered, bytes and CRC-32 of the parts above
+    trailer      the file's size, its number of blocks, the bytes of the directory, the CRC-32 of all of these, a magic
+
+One tail speaks for the whole file. It lies in the block that is written last, so that one read of the file's end brings
+directory and cumulative filter. Hudi's readers read as many records as a block counts, and pass over what follows.
+
+A filter has Hudi's hash and errs about once in a hundred keys. The cumulative one has room for six times the keys of
+the log that began it; where they are full, or `CLIQUE_LOGS_MAX` logs are in one, the next log begins a new one.
+
+Touches: nothing; the log it is given, by seeking and reading.
+Keeps:   1. a key that was added is neither ruled out by a range nor by a filter, and is in the list if there is one;
+         2. a file of another size than its tail says has no tail, nor has one whose directory is torn;
+         3. a part that has another CRC than its directory says rules nothing out;
+         4. no length in a tail is used before it is known to lie inside of the file.
+Memory:  writing, the keys as they are compressed, 17 to 20 bytes a UUID; reading, the end of the file.
+Source:  RFC-06 (bloom and range index of log files); `docs/formats/log-tail.md`
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakeward.format.bloom_filter import BloomFilter
+from lakeward.format.bloom_lookup import SIMPLE_TYPE_CODE, BloomRows
+from lakeward.format.parquet.key_summary import java_order_of, key_range
+
+CLIQUE_LOGS_MAX: Final = 10
+"""So many logs share a cumulative filter at most."""
+KEYS_LISTED_MIN: Final = 1_000
+"""A log of fewer keys is read as fast as a list of them."""
+
+_START: Final = b"\xffLAKETAIL\n"
+_MAGIC: Final = b"\nLAKETAIL"
+_TRAILER: Final = struct.Struct(">QIII")
+_BEHIND_TAIL: Final = 4 + 8
+"""The end of a block: a footer of no entries, and the way back."""
+_END_BYTES: Final = 64 * 1024
+"""Read at once of a file's end."""
+_FILTER_BITS_A_KEY: Final = -math.log(0.01) / math.log(2) ** 2
+_ROOM_TIMES: Final = 6
+_RUN_KEYS: Final = 65_536
+_KEY: Final = "key"
+_LIST_SCHEMA: Final = pa.schema([pa.field(_KEY, pa.string(), nullable=False)])
+
+
+@dataclass(frozen=True, slots=True)
+class TailPart:
+    """A part of a tail: where in the file it lies."""
+
+    offset: int
+    length: int
+    crc32: int
+
+    def read(self, file: BinaryIO) -> bytes | None:
+        """None where it is not what was written."""
+        file.seek(self.offset)
+        data = file.read(self.length)
+        return data if zlib.crc32(data) == self.crc32 else None
+
+
+@dataclass(frozen=True, slots=True)
+class TailKeys:
+    """Keys that there may be: none lies outside of the range, in Java's order, and the filter has all of them."""
+
+    low: str
+    high: str
+    count: int
+    filter: TailPart | None
+
+    def read_filter(self, file: BinaryIO) -> BloomRows | None:
+        """None where there is none that can be used."""
+        data = None if self.filter is None else self.filter.read(file)
+        try:
+            return None if data is None else BloomRows.of_bytes(data, SIMPLE_TYPE_CODE)
+        except ValueError:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class CoveredLog:
+    """A log whose keys are among those of another one's cumulative filter."""
+
+    name: str
+    size: int
+    tail_crc: int | None
+    """The CRC-32 of its own tail; None where it has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogTail:
+    """What the tail of a log says."""
+
+    crc32: int
+    """The checksum of directory and trailer, by which other tails name this one."""
+    blocks: int
+    own: TailKeys
+    cumulative: TailKeys
+    room: int
+    """The keys that the cumulative filter is made for."""
+    logs: int
+    """The logs whose keys were added to the cumulative filter one by one, this one among them."""
+    covers: tuple[CoveredLog, ...]
+    """Beside this log."""
+    under: str | None
+    """The pending compaction under which the log was written: once its base file is there, the logs that are covered
+    are of the slice before."""
+    key_list: TailPart | None
+
+    @property
+    def holds_all_that_it_covers(self) -> bool:
+        """No log that is covered has a key that this one has not: it was merged of them, or there is none."""
+        return self.own.filter is None
+
+    def filter_to_go_on_with(self, file: BinaryIO) -> BloomFilter | None:
+        """The cumulative filter; None where it cannot be used."""
+        rows = self.cumulative.read_filter(file)
+        return None if rows is None else BloomFilter.from_rows(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Clique:
+    """What the tail of the next log goes on with."""
+
+    tail: LogTail
+    filter: BloomFilter
+    covers: tuple[CoveredLog, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TailPlace:
+    """The place of a new log among others."""
+
+    goes_on: Clique | None = None
+    merged: tuple[CoveredLog, ...] = ()
+    """The logs that this one was merged of: it has all of their keys."""
+    under: str | None = None
+
+
+NO_OTHERS: Final = TailPlace()
+
+
+class LogTailBuilder:
+    """Collects the keys of a log, and makes its tail."""
+
+    def __init__(self, place: TailPlace = TailPlace()) -> None:
+        self._place = place
+        self._list = BytesIO()
+        self._writer = pq.ParquetWriter(
+            self._list,
+            _LIST_SCHEMA,
+            compression="zstd",
+            use_dictionary=False,
+            column_encoding={_KEY: "DELTA_BYTE_ARRAY"},
+            store_schema=False,
+        )
+        self._waiting: list[pa.Array] = []
+        self._waiting_keys = 0
+        self._keys = 0
+        self._ends: tuple[str, str] | None = None
+
+    def add(self, keys: pa.Array) -> None:
+        """Add the keys of rows or deletes; none of them is null."""
+        keys = keys.cast(pa.string())
+        if not len(keys):
+            return
+        self._keys += len(keys)
+        self._ends = _widest(self._ends, key_range(keys))
+        self._waiting.append(keys)
+        self._waiting_keys += len(keys)
+        while self._waiting_keys >= _RUN_KEYS:
+            self._write_run(_RUN_KEYS)
+
+    def close(self, *, file_bytes: int, blocks: int) -> bytes:
+        """The tail; nothing for a log without keys.
+
+        Args:
+            file_bytes: what the file takes without it.
+        """
+        self._write_run(self._waiting_keys)
+        self._writer.close()
+        if self._ends is None:
+            return b""
+        key_list = self._list.getvalue()
+        own = TailKeys(*self._ends, self._keys, None)
+        goes_on = self._place.goes_on
+        if goes_on is not None and _has_room(goes_on.tail, self._keys):
+            parts = [self._filter_of(key_list, _new_filter(self._keys)).to_bytes()]
+            cumulative, covers = self._filter_of(key_list, goes_on.filter), goes_on.covers
+            before = goes_on.tail
+            ends = _widest(self._ends, (before.cumulative.low, before.cumulative.high))
+            every = TailKeys(*ends, before.cumulative.count + self._keys, None)
+            room, logs = before.room, before.logs + 1
+        else:
+            parts = [b""]
+            room = self._keys * _ROOM_TIMES
+            cumulative, covers = self._filter_of(key_list, _new_filter(room)), self._place.merged
+            every, logs = own, 1
+        parts += [key_list if self._keys >= KEYS_LISTED_MIN else b"", cumulative.to_bytes()]
+        directory = {
+            "version": 1,
+            "own": {"low": own.low, "high": own.high, "keys": own.count},
+            "cumulative": {"low": every.low, "high": every.high, "keys": every.count, "room": room, "logs": logs},
+            "covers": [[each.name, each.size, each.tail_crc] for each in covers],
+            "under": self._place.under,
+            "parts": [[len(part), zlib.crc32(part)] for part in parts],
+        }
+        text = json.dumps(directory, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+        length = len(_START) + sum(map(len, parts)) + len(text) + _TRAILER.size + len(_MAGIC)
+        size = file_bytes + length
+        trailer = _TRAILER.pack(size, blocks, len(text), _crc(text, size, blocks))
+        return b"".join((_START, *parts, text, trailer, _MAGIC))
+
+    def _write_run(self, keys: int) -> None:
+        if not keys:
+            return
+        waiting = pa.chunked_array(self._waiting, pa.string()).combine_chunks()
+        run = waiting.slice(0, keys)
+        run = run.take(pc.sort_indices(run))
+        self._writer.write_table(pa.table([run], schema=_LIST_SCHEMA), row_group_size=keys)
+        rest = waiting.slice(keys)
+        self._waiting, self._waiting_keys = ([rest] if len(rest) else []), len(rest)
+
+    @staticmethod
+    def _filter_of(key_list: bytes, filter_: BloomFilter) -> BloomFilter:
+        for keys in _listed(key_list):
+            filter_.add(keys)
+        return filter_
+
+
+def read_log_tail(file: BinaryIO, size: int) -> LogTail | None:
+    """The tail of a log of `size` bytes; None where it has none."""
+    data = _read_end(file, size, _END_BYTES)
+    behind = len(data) - _BEHIND_TAIL - len(_MAGIC)
+    if behind < _TRAILER.size or data[behind : behind + len(_MAGIC)] != _MAGIC:
+        return None
+    said, blocks, length, crc32 = _TRAILER.unpack_from(data, behind - _TRAILER.size)
+    before = size - _BEHIND_TAIL - len(_MAGIC) - _TRAILER.size
+    if said != size or length > before:
+        return None
+    if length > behind - _TRAILER.size:
+        data = _read_end(file, size, length + _TRAILER.size + len(_MAGIC) + _BEHIND_TAIL)
+        behind = len(data) - _BEHIND_TAIL - len(_MAGIC)
+    text = data[behind - _TRAILER.size - length : behind - _TRAILER.size]
+    if _crc(text, said, blocks) != crc32:
+        return None
+    try:
+        return _tail_of(json.loads(text.decode("utf-8", "surrogatepass")), before - length, crc32, blocks)
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return None
+
+
+def find_listed(key_list: bytes, keys: pa.StringArray) -> npt.NDArray[np.bool_] | None:
+    """For each key whether it is in the list; None where that cannot be read."""
+    found = np.zeros(len(keys), dtype=np.bool_)
+    try:
+        for listed in _listed(key_list):
+            found |= pc.is_in(keys, value_set=listed).to_numpy(zero_copy_only=False)
+    except (pa.ArrowException, OSError):
+        return None
+    return found
+
+
+def _listed(key_list: bytes) -> Iterator[pa.StringArray]:
+    with pq.ParquetFile(pa.BufferReader(key_list)) as file:
+        for number in range(file.num_row_groups):
+            for batch in file.iter_batches(_RUN_KEYS, [number], [_KEY], use_threads=False):
+                yield batch.column(0)
+
+
+def _tail_of(said: Mapping[str, Any], end: int, crc32: int, blocks: int) -> LogTail:
+    """
+    Args:
+        end: of the parts, in the file.
+    """
+    if said["version"] != 1:
+        raise ValueError("another version")
+    lengths = [int(length) for length, _ in said["parts"]]
+    start = end - sum(lengths)
+    if len(lengths) != 3 or min(lengths) < 0 or start < 0:
+        raise ValueError("its parts are not inside of the file")
+    extents = []
+    for length, checksum in said["parts"]:
+        extents.append(TailPart(start, length, int(checksum)) if length else None)
+        start += length
+    of_own, listed, of_every = extents
+    own, every = said["own"], said["cumulative"]
+    under = said["under"]
+    return LogTail(
+        crc32=crc32,
+        blocks=blocks,
+        own=_keys_of(own, of_own),
+        cumulative=_keys_of(every, of_every),
+        room=int(every["room"]),
+        logs=int(every["logs"]),
+        covers=tuple(
+            CoveredLog(_text(name), int(size), None if crc is None else int(crc)) for name, size, crc in said["covers"]
+        ),
+        under=None if under is None else _text(under),
+        key_list=listed,
+    )
+
+
+def _keys_of(said: Mapping[str, Any], filter_: TailPart | None) -> TailKeys:
+    return TailKeys(_text(said["low"]), _text(said["high"]), int(said["keys"]), filter_)
+
+
+def _text(said: Any) -> str:
+    if not isinstance(said, str):
+        raise ValueError("no text")
+    return said
+
+
+def _read_end(file: BinaryIO, size: int, length: int) -> bytes:
+    start = max(0, size - length)
+    file.seek(start)
+    return file.read(size - start)
+
+
+def _crc(directory: bytes, size: int, blocks: int) -> int:
+    return zlib.crc32(directory, zlib.crc32(struct.pack(">QI", size, blocks)))
+
+
+def _new_filter(keys: int) -> BloomFilter:
+    return BloomFilter(keys, SIMPLE_TYPE_CODE, bytes_max=math.ceil(keys * _FILTER_BITS_A_KEY / 8))
+
+
+def _has_room(before: LogTail, keys: int) -> bool:
+    return before.logs < CLIQUE_LOGS_MAX and before.cumulative.count + keys <= before.room
+
+
+def _widest(one: tuple[str, str] | None, other: tuple[str, str]) -> tuple[str, str]:
+    if one is None:
+        return other
+    return min(one[0], other[0], key=java_order_of), max(one[1], other[1], key=java_order_of)

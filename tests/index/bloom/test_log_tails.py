@@ -1,0 +1,188 @@
+"""Tails of logs in any life of a slice: no key that a log has is ruled out, and one read rules out most others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import BinaryIO
+
+import pyarrow as pa
+import pytest
+
+from lakeward.format.log.log_tail import CoveredLog, LogTailBuilder, TailPlace, read_log_tail
+from lakeward.index.bloom.log_tails import LogsBefore, may_be_in_logs, place_of_next
+from lakeward.storage.local import LocalStorage
+from tests.format.log.test_log_writer import batch, writer_to
+from tests.read.log_files import row
+from tests.runs import runs
+
+STORAGE = LocalStorage()
+
+
+@dataclass
+class Life:
+    """One slice, and the writers of its logs."""
+
+    folder: Path
+    chance: Random
+    keys: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The keys of each log that is there, the newest last."""
+    base_instant: str = "100"
+    pending: str | None = None
+    clock: int = 100
+
+    @property
+    def logs(self) -> tuple[tuple[str, int], ...]:
+        return tuple((name, (self.folder / name).stat().st_size) for name in self.keys)
+
+    def before(self) -> LogsBefore:
+        return LogsBefore(str(self.folder), self.logs, self.base_instant, self.pending)
+
+    def some_keys(self) -> frozenset[str]:
+        most = self.chance.choice([1, 5, 40, 1500])
+        return frozenset(
+            f"k{self.chance.randrange(20_000)}\U00010000\ue000"[: self.chance.choice([6, 7, 8])] for _ in range(most)
+        )
+
+    def write(self, place: TailPlace | None, keys: frozenset[str], *, name: str | None = None) -> None:
+        """
+        Args:
+            place: None for a log without a tail, as Hudi writes it.
+        """
+        self.clock += 1
+        name = name or f".group_{self.clock}.log.1_0-0-0"
+        with (self.folder / name).open("wb") as sink:
+            writer = writer_to(sink, tail=None if place is None else LogTailBuilder(place))
+            rows = sorted(keys)
+            gone = rows[: len(rows) // 3]
+            if len(rows) > len(gone):
+                writer.write(batch(*(row(key, 1, "x") for key in rows[len(gone) :])))
+            if gone:
+                writer.write_deletes(pa.array(gone), None, partition_path="p")
+            writer.close()
+        self.keys[name] = keys
+
+    def step(self) -> None:
+        kind = self.chance.choices(
+            ["write", "foreign", "fork", "rollback", "merge", "schedule", "complete", "zombie"],
+            [8, 2, 2, 2, 2, 1, 1, 1],
+        )[0]
+        if kind == "write":
+            self.write(place_of_next(STORAGE, self.before()), self.some_keys())
+        elif kind == "foreign":
+            self.write(None, self.some_keys())
+        elif kind == "fork":
+            place = place_of_next(STORAGE, self.before())
+            other = place_of_next(STORAGE, self.before())
+            self.write(place, self.some_keys())
+            self.write(other, self.some_keys())
+        elif kind == "rollback" and self.keys:
+            name = self.chance.choice(list(self.keys))
+            (self.folder / name).unlink()
+            del self.keys[name]
+        elif kind == "merge" and len(self.keys) > 2:
+            self.merge()
+        elif kind == "schedule" and self.pending is None:
+            self.clock += 1
+            self.pending = str(self.clock)
+        elif kind == "complete" and self.pending is not None:
+            self.keys = {name: keys for name, keys in self.keys.items() if name.split("_")[1][:3] > self.pending}
+            self.base_instant, self.pending = self.pending, None
+        elif kind == "zombie" and self.keys:
+            name = self.chance.choice(list(self.keys))
+            self.write(None, self.some_keys() | {"zombie"}, name=name)
+
+    def merge(self) -> None:
+        """A LOG of some logs side by side, whose sources stay or go."""
+        names = list(self.keys)
+        start = self.chance.randrange(len(names) - 1)
+        sources = names[start : start + self.chance.randint(2, 5)]
+        merged = []
+        for name, size in self.logs:
+            if name in sources:
+                with (self.folder / name).open("rb") as file:
+                    tail = read_log_tail(file, size)
+                merged.append(CoveredLog(name, size, None if tail is None else tail.crc32))
+        keys = frozenset().union(*(self.keys[name] for name in sources))
+        self.write(TailPlace(merged=tuple(merged), under=self.pending), keys)
+        if self.chance.random() < 0.7:
+            for name in sources:
+                (self.folder / name).unlink()
+                del self.keys[name]
+
+
+@pytest.mark.parametrize("run", range(runs(24)))
+def test_no_key_of_a_log_is_ruled_out(run: int, tmp_path: Path) -> None:
+    """Writes, logs of writers without tails, forks, rollbacks and merges in mid-chain, compactions, and files that came
+    back with other rows."""
+    print(f"run {run}")
+    life = Life(tmp_path, Random(run))
+    for _ in range(30):
+        life.step()
+        asked = sorted({f"k{life.chance.randrange(20_000)}"[:6] for _ in range(50)}.union(*life.keys.values()))
+        asked = life.chance.sample(asked, min(len(asked), 200))
+        there = frozenset().union(*life.keys.values()) if life.keys else frozenset()
+        found = may_be_in_logs(STORAGE, str(tmp_path), life.logs, life.base_instant, pa.array(asked, pa.string()))
+        missed = [key for key, is_found in zip(asked, found, strict=True) if key in there and not is_found]
+        assert not missed
+
+
+class Opened(LocalStorage):
+    """Counts the files that are opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened = 0
+
+    def open_input(self, path: str) -> BinaryIO:
+        self.opened += 1
+        return super().open_input(path)
+
+
+def test_one_read_decides_for_a_clique(tmp_path: Path) -> None:
+    """The newest of six tails rules out keys that none of the logs has; a key of the oldest log is found."""
+    life = Life(tmp_path, Random(5))
+    for log in range(6):
+        keys = frozenset(f"log{log}key{number}" for number in range(1_200))
+        life.write(place_of_next(STORAGE, life.before()), keys)
+    storage = Opened()
+    absent = pa.array([f"log{number % 6}none{number}" for number in range(20)])
+    assert not may_be_in_logs(storage, str(tmp_path), life.logs, "100", absent).any()
+    assert storage.opened <= 2
+    found = may_be_in_logs(storage, str(tmp_path), life.logs, "100", pa.array(["log0key5", "log0key", "log9key1"]))
+    assert found.tolist() == [True, False, False]
+
+
+def test_a_log_of_another_clique_is_asked_by_itself(tmp_path: Path) -> None:
+    life = Life(tmp_path, Random(5))
+    life.write(TailPlace(), frozenset(["a"]))
+    life.write(TailPlace(), frozenset(["b"]))
+    storage = Opened()
+    found = may_be_in_logs(storage, str(tmp_path), life.logs, "100", pa.array(["a", "b", "c"]))
+    assert found.tolist() == [True, True, False] and storage.opened == 2
+
+
+def test_a_tail_of_the_slice_before_speaks_for_its_own_log_alone(tmp_path: Path) -> None:
+    """Once the compaction is there under which it was written, the next log begins a chain."""
+    life = Life(tmp_path, Random(5), pending="150")
+    for key in ("a", "b"):
+        life.write(place_of_next(STORAGE, life.before()), frozenset([key]))
+    assert place_of_next(STORAGE, life.before()).goes_on is not None
+    life.base_instant, life.pending = "150", None
+    assert place_of_next(STORAGE, life.before()) == TailPlace()
+    found = may_be_in_logs(STORAGE, str(tmp_path), life.logs, "150", pa.array(["a", "b", "c"]))
+    assert found.tolist() == [True, True, False]
+
+
+def test_another_file_of_the_name_is_asked_by_itself(tmp_path: Path) -> None:
+    """Its tail has another checksum, so what covers a log of that name and size says nothing of it."""
+    life = Life(tmp_path, Random(5))
+    keys = frozenset(f"k{number}" for number in range(10))
+    life.write(TailPlace(), keys, name="first.log")
+    life.write(place_of_next(STORAGE, life.before()), frozenset(["b"]))
+    size = dict(life.logs)["first.log"]
+    life.write(TailPlace(), frozenset(f"l{number}" for number in range(10)), name="first.log")
+    assert dict(life.logs)["first.log"] == size
+    found = may_be_in_logs(STORAGE, str(tmp_path), life.logs, "100", pa.array(["k1", "l1", "b"]))
+    assert found.tolist() == [False, True, True]

@@ -1,0 +1,102 @@
+"""Tails of logs (RFC-06) that Lakeward writes into tables which releases of Hudi read and write as well.
+
+Bytes of any kind at that place are in `test_logs.py`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.hudi.other_release import OtherRelease
+from tests.hudi.spark import HUDI_VERSION, OLDEST_VERSION, OLDEST_VERSION_OF_8
+from tests.hudi.table import HudiTable
+from tests.interop.every_query import judge_every_query
+from tests.interop.lakeward_cli import lakeward
+from tests.interop.test_our_writes import KINDS, Rows, Turns
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.wide]
+
+RELEASES = {HUDI_VERSION: "9", OLDEST_VERSION: "9", OLDEST_VERSION_OF_8: "8"}
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("release", RELEASES)
+def test_releases_go_on_with_tables_full_of_tails(spark: SparkSession, tmp_path: Path, release: str) -> None:
+    """Commit by commit: upserts and deletes of both, log compactions and compactions of both, a rollback of a log with
+    a tail. Every kind of query has the rows of the model, of Hudi 1.2.0, of the release and of hudi-rs."""
+    kind, version = KINDS["mor-record"], RELEASES[release]
+    turns = Turns(spark, HudiTable(spark, tmp_path / "t", replace(kind.of_hudi, options=STAYS)), kind, {})
+    turns.create("--table-version", version)
+    with OtherRelease(release, tmp_path / "release") as hudi:
+        options = {"hoodie.datasource.write.table.type": kind.table_type}
+        options |= kind.options if version == "9" else RECORD_INDEX_OF_8
+        options |= {"hoodie.write.table.version": version, "hoodie.write.auto.upgrade": "false"}
+        other = hudi.table(tmp_path / "t", replace(kind.of_hudi, options=options))
+
+        def by_release(operation: str, rows: Rows) -> None:
+            values = ", ".join(f"('{key}', {ts}L, '{part}', '{v}')" for key, (ts, part, v) in rows.items())
+            other.write(f"SELECT * FROM VALUES {values} AS t(id, ts, part, v)", operation)
+            turns.learn(operation, rows)
+
+        def check() -> None:
+            turns.check()
+            for metadata in ("true", "false"):
+                turns.check_read(other.snapshot(**{"hoodie.metadata.enable": metadata}))
+            by_hudi_rs = turns.table.read_by_hudi_rs()
+            assert not isinstance(by_hudi_rs, str), by_hudi_rs
+            assert len(by_hudi_rs) == len(turns.rows)
+
+        turns.own("upsert", {f"k{n}": (1, ("p0", "p1")[n % 2], "base") for n in range(40)})
+        assert lakeward("index", "tails", str(turns.table.path), "--auto")[0] == 0
+        before = dict(turns.rows)
+        gone = turns.own("upsert", {"k4": (9, "p0", "gone")})
+        other.procedure(f"rollback_to_instant(table => '{{table}}', instant_time => '{gone['instant']}')")
+        turns.rows.clear()
+        turns.rows.update(before)
+        for n in range(2, 5):
+            turns.own("upsert", {f"k{k}": (n, ("p0", "p1")[k % 2], f"own{n}") for k in range(n, 20, n)})
+        turns.own("delete", {"k0": (0, "p0", ""), "k11": (0, "p1", "")})
+        assert with_tail(turns) == (6, 6)
+        check()
+        by_release("upsert", {f"k{k}": (10, ("p0", "p1")[k % 2], "release") for k in range(4, 12)})
+        by_release("delete", {"k2": (0, "p0", "")})
+        turns.own("upsert", {"k3": (12, "p1", "own"), "k5": (1, "p1", "late"), "k60": (12, "p0", "new")})
+        check()
+        if version == "9":
+            exit_code, printed = lakeward("compact", str(turns.table.path), "--type", "log", "--writers", "stopped")
+            assert exit_code == 0 and printed["compactions"], printed
+            check()
+            turns.own("upsert", {"k7": (14, "p1", "own"), "k8": (14, "p0", "own")})
+        other.compaction("op => 'scheduleAndExecute'")
+        check()
+        turns.own("upsert", {"k9": (15, "p1", "own"), "k10": (15, "p0", "own")})
+        exit_code, printed = lakeward("index", "lookup", str(turns.table.path), "k9", "k10", "none", *BY_BLOOM)
+        assert exit_code == 0 and {each["key"] for each in printed["locations"]} == {"k9", "k10"}, printed
+        by_release("upsert", {f"k{k}": (16, ("p0", "p1")[k % 2], "release") for k in range(4, 12)})
+        check()
+        judge_every_query(turns.table)
+    exit_code, report = lakeward("verify", str(turns.table.path), "--all")
+    assert exit_code == 0, report
+
+
+BY_BLOOM = ("--type", "bloom", "--with-logs")
+STAYS = {"hoodie.write.auto.upgrade": "false"}
+RECORD_INDEX_OF_8 = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.index.type": "RECORD_INDEX",
+    "hoodie.datasource.write.precombine.field": "ts",
+}
+
+
+def with_tail(turns: Turns) -> tuple[int, int]:
+    """Logs with a tail, and all of the newest slices."""
+    exit_code, said = lakeward("index", "tails", str(turns.table.path))
+    assert exit_code == 0, said
+    return said["with_tail"], said["logs"]

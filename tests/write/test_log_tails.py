@@ -1,0 +1,120 @@
+"""Writes and log compactions of a table whose logs get tails, and lookups that use them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakeward.base.errors import Refused
+from lakeward.format.log.log_tail import LogTail, read_log_tail
+from lakeward.index.bloom.slice_index import SliceBloomIndex
+from lakeward.index.index import record_locations
+from lakeward.services.indexing.run.tails import choose_tails, count_tails
+from lakeward.storage.local import LocalStorage
+from lakeward.table.new_table import COPY_ON_WRITE
+from tests.clocks import SkippingClock
+from tests.crash.compacting import LOG, compact
+from tests.faults import FaultyStorage
+from tests.index.bloom.test_log_tails import Opened
+from tests.our_reader import read_rows, scan
+from tests.processes import ScriptedProcesses
+from tests.write.writing import new_table, values, write
+
+STORAGE = LocalStorage()
+
+
+def made(base: Path, **said: Any) -> Path:
+    new_table(base, **said)
+    choose_tails(STORAGE, scan(base), are_written=True)
+    return base
+
+
+def tails(base: Path) -> list[LogTail | None]:
+    """The tails of the logs, the newest last."""
+    (group,) = scan(base).file_groups
+    found = []
+    for log in group.slices[0].row_logs:
+        with (base / log.path).open("rb") as file:
+            found.append(read_log_tail(file, log.size))
+    return found
+
+
+def life(base: Path) -> Path:
+    """A base file and three logs; the last one also deletes."""
+    write(base, [(f"k{number}", 1, "p", "a") for number in range(20)], "insert")
+    write(base, [("k1", 2, "p", "b"), ("k2", 2, "p", "b")])
+    write(base, [("k2", 3, "p", "c"), ("k3", 3, "p", "c")])
+    write(base, [("k4", 4, "p", "d")], "delete")
+    return base
+
+
+def found(base: Path, *keys: str, storage: LocalStorage = STORAGE) -> set[str]:
+    index = SliceBloomIndex.of(storage, scan(base), clock=SkippingClock())
+    return {each["_hoodie_record_key"] for each in record_locations(storage, index, pa.array(keys)).to_pylist()}
+
+
+def test_logs_of_a_slice_make_a_clique(tmp_path: Path) -> None:
+    base = life(made(tmp_path / "t"))
+    first, second, third = tails(base)
+    assert first is not None and second is not None and third is not None
+    assert [each.own.count for each in (first, second, third)] == [2, 2, 1]
+    assert [len(each.covers) for each in (first, second, third)] == [0, 1, 2]
+    assert third.cumulative.count == 5 and third.logs == 3
+    assert values(read_rows(base))["k2"] == "c" and "k4" not in values(read_rows(base))
+
+
+def test_a_lookup_goes_by_the_newest_tail(tmp_path: Path) -> None:
+    """Keys that are in no log are answered without merging, and the others as the rows are."""
+    base = life(made(tmp_path / "t"))
+    storage = Opened()
+    assert found(base, *[f"none{number}" for number in range(8)], storage=storage) == set()
+    of_tails = storage.opened
+    assert found(base, "k1", "k2", "k3", "k4", "k5", "none") == {"k1", "k2", "k3", "k5"}
+    plain = life(new_table(tmp_path / "plain"))
+    storage = Opened()
+    assert found(plain, *[f"none{number}" for number in range(8)], storage=storage) == set()
+    assert of_tails < storage.opened
+
+
+def test_a_log_compaction_covers_its_sources(tmp_path: Path) -> None:
+    """Also logs that had no tail: the only way by which tables of other writers get any."""
+    base = new_table(tmp_path / "t")
+    life(base)
+    assert tails(base) == [None, None, None]
+    choose_tails(STORAGE, scan(base), are_written=True)
+    compact(base, FaultyStorage(), ScriptedProcesses(), LOG)
+    merged = tails(base)[-1]
+    assert merged is not None and merged.own.count == 4 and len(merged.covers) == 3
+    assert {each.tail_crc for each in merged.covers} == {None} and merged.holds_all_that_it_covers
+    assert found(base, "k1", "k2", "k3", "k4", "k5", "none") == {"k1", "k2", "k3", "k5"}
+    write(base, [("k6", 5, "p", "e")])
+    newest = tails(base)[-1]
+    assert newest is not None and newest.logs == 2 and newest.cumulative.count == 5
+    assert found(base, "k4", "k6", "none") == {"k6"}
+
+
+def test_none_get_one_any_more(tmp_path: Path) -> None:
+    """Tails that are there are used as long as they are."""
+    base = life(made(tmp_path / "t"))
+    choose_tails(STORAGE, scan(base), are_written=False)
+    write(base, [("k7", 5, "p", "e")])
+    counts = count_tails(STORAGE, scan(base))
+    assert (counts.logs, counts.with_tail) == (4, 3)
+    assert found(base, "k1", "k4", "k7", "none") == {"k1", "k7"}
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"table_type": COPY_ON_WRITE}, "It is copied on write, and has no logs."),
+        ({"version": 10}, "Its logs are Parquet files, whose footers get no tails yet."),
+    ],
+)
+def test_where_logs_can_have_none(said: dict[str, Any], why: str, tmp_path: Path) -> None:
+    base = new_table(tmp_path / "t", **said)
+    with pytest.raises(Refused) as refused:
+        choose_tails(STORAGE, scan(base), are_written=True)
+    assert refused.value.why == why
