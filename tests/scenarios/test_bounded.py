@@ -12,6 +12,8 @@ from random import Random
 
 import pytest
 
+from lakeward.config.file import load_settings
+from lakeward.config.settings import Settings
 from lakeward.engine.task.operation_spec import OperationKind
 from lakeward.engine.task.slice_check_spec import CheckedSlice
 from lakeward.protocol.job_kind import JobKind
@@ -33,15 +35,28 @@ COMMITS = 48
 EVERY = 60 * MINUTE
 
 
+class LogAlone(ByDefault):
+    """With log compactions alone, without end."""
+
+    @staticmethod
+    def load(root: Path, state_folder: Path, settings: object, *, named: Path | None = None) -> Settings:
+        file = root.parent / "lakeward.toml"
+        file.write_text(f'[discovery]\nroots = ["{root}"]\n[locks]\nwriters = "share"\n[defaults]\ntype = "log"\n')
+        return load_settings(file, {}, {"service.state_folder": str(state_folder)})
+
+
 def serviced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, properties: bytes | None = None
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    properties: bytes | None = None,
+    made: type[ByDefault] = ByDefault,
 ) -> tuple[ByDefault, SizedTable, Random]:
     """A daemon on a table, and the chance by which it is written to."""
     seed = os.environ.get("LAKEWARD_SEED") or secrets.token_hex(4)
     print(f"LAKEWARD_SEED={seed}")
     monkeypatch.setattr(job, "check_slice_at", lambda *given: CheckedSlice(0, 0, ()))
     (tmp_path / "tables/orders").mkdir(parents=True)
-    daemon = ByDefault(tmp_path / "tables", tmp_path / "state")
+    daemon = made(tmp_path / "tables", tmp_path / "state")
     table = SizedTable(tmp_path / "tables/orders", daemon.clock.now(), properties)
     daemon.run_operation = table.merge
     return daemon, table, Random(seed)
@@ -94,3 +109,23 @@ def test_logs_stay_few_where_no_log_compaction_is_made(
     assert not any(kind is OperationKind.LOG for kind, _ in table.operations)
     assert max(logs_seen) <= 20 + HUDIS_DELTA_COMMITS, "the daemon plans after every fifth delta commit"
     assert table.operations[OperationKind.FULL, "hot"] <= COMMITS // 20
+
+
+@pytest.mark.wide
+def test_logs_stay_few_with_log_compactions_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they merged stays in the slice, past the archiving of their plans, until FULL makes a new one: it comes with
+    more than eighty such logs, since opening them costs a query more than a base file of 300 MiB."""
+    daemon, table, chance = serviced(tmp_path, monkeypatch, made=LogAlone)
+    logs_seen: list[int] = []
+    live_seen: list[int] = []
+    for _ in range(4 * COMMITS):
+        table.commit(["hot"], daemon.clock.now(), chance)
+        daemon.run(10 * MINUTE, step=10 * MINUTE)
+        snapshot = scan(table.base)
+        logs_seen.append(max(len(slice_.log_files) for slice_ in snapshot.latest_slices))
+        live_seen.append(max(len(snapshot.live_logs(slice_).live) for slice_ in snapshot.latest_slices))
+    print(f"logs {logs_seen}, live {live_seen}, {table.operations}")
+    assert table.operations[OperationKind.LOG, "hot"] >= COMMITS // 2
+    assert max(live_seen) <= 20
+    assert 80 < max(logs_seen) <= 80 + 20 + 2 * HUDIS_DELTA_COMMITS
+    assert 1 <= table.operations[OperationKind.FULL, "hot"] <= 3
