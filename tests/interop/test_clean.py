@@ -9,18 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakeward.cli.configured_table import open_table
-from lakeward.cli.explain_command import explanation_of
 from lakeward.format.file_name import parse_log_file
 from lakeward.format.metadata.log_file import metadata_blocks
 from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.services.clean.plan.orphans import OrphanKeeper, OrphanProof
-from lakeward.services.clean.plan.storage_states import FileState
 from lakeward.services.clean.run.cleaner import FinishedClean
 from lakeward.services.clean.run.orphans import look, set_orphans_aside
 from lakeward.services.clean.run.purge import purge_quarantine
 from lakeward.services.clean.run.undo import undo_clean
-from lakeward.services.together.explaining.file_explanation import FileExplanation, Gone
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.object_store import ObjectStore
 from lakeward.storage.object_url import parse_object_url
@@ -41,6 +37,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+SHARES_TABLE = pytest.mark.turns(25, together="cleans")
+"""What takes long is to make the table."""
 
 SHAPE = TableShape(partition_fields="part", options={**INDEXES, "hoodie.metadata.compact.max.delta.commits": "100"})
 CLEANS = {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": "1"}
@@ -103,29 +102,7 @@ def verify_all(table: HudiTable) -> None:
     check_agrees(table.path)
 
 
-def test_what_explain_says_is_what_hudis_clean_does(spark: SparkSession, compacted_twice: Path, tmp_path: Path) -> None:
-    """The files that explain calls dead are those that Hudi's clean deletes, and no others; after it each is reported
-    to be deleted by that clean, and each that is left is as it was."""
-    table = copy(compacted_twice, spark, tmp_path / "t")
-    config = tmp_path / "lakeward.toml"
-    config.write_text('[defaults.clean]\npolicy = "commits"\nretain = 1\nreader_window = "0s"\n')
-
-    def verdicts(names: set[str]) -> dict[str, FileExplanation]:
-        explained = explanation_of(open_table(str(table.path), config, timezone="UTC"))
-        return {name: explained.file(name) for name in names}
-
-    files = data_files(table.path)
-    before = verdicts(files)
-    instant = run_hudis_clean(spark, table)
-    after = verdicts(files)
-
-    dead = {name for name, shown in before.items() if shown.verdict is FileState.DEAD}
-    assert dead == files - data_files(table.path) and dead
-    assert {shown.verdict for name, shown in before.items() if name not in dead} == {FileState.LIVE}
-    assert {(after[name].verdict, after[name].cleaned_by) for name in dead} == {(Gone.CLEANED, instant)}
-    assert all(after[name].verdict is before[name].verdict for name in files - dead)
-
-
+@SHARES_TABLE
 def test_we_end_a_clean_that_hudi_planned(spark: SparkSession, compacted_twice: Path, tmp_path: Path) -> None:
     """The same files go, the completed file says the same, and the metadata table has the same records."""
     by_hudi, by_us = (copy(compacted_twice, spark, tmp_path / name) for name in ("hudi", "lake"))
@@ -182,7 +159,7 @@ def test_a_clean_that_hudi_completes_a_second_time(spark: SparkSession, compacte
     assert {row["v"] for row in table.frame(**{"hoodie.metadata.enable": "true"}).select("v").collect()} == {"v8"}
 
 
-@pytest.mark.turns
+@SHARES_TABLE
 @pytest.mark.parametrize("place", ["first deletion", "half of the deletions", "metadata table's commit"])
 def test_hudi_ends_a_clean_that_we_died_over(
     spark: SparkSession, compacted_twice: Path, tmp_path: Path, place: str

@@ -4,7 +4,6 @@ commands, and by the daemon.
 
 from __future__ import annotations
 
-import json
 import random
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakeward.cli.main import run
-from lakeward.engine.dispatch import engine_rule
 from lakeward.index.index_type import IndexType
 from lakeward.index.record.index_growth import Scaling
 from lakeward.index.record.merge_choice import MergeOptions
@@ -24,10 +22,8 @@ from tests.hudi.table import HudiTable, TableShape
 from tests.index.following import completion_times, memory_index, places, shown, truth, update
 from tests.index.memory_index import MemoryIndex
 from tests.index.record.reopened_record_index import ReopenedRecordIndex, new_record_index
-from tests.interop.test_rollback import CLEANED, check_right, failed, left_alone, rows
 from tests.our_reader import scan
 from tests.runs import runs
-from tests.services.clean.run.cleaning import completed_cleans, data_files
 from tests.write.own_record_index import located, opened
 from tests.write.writing import write
 
@@ -220,77 +216,6 @@ def test_a_table_of_hudis_is_followed(spark: SparkSession, tmp_path: Path, kind:
     assert [key for key, _ in places(followed.late, KEYS)] == sorted(
         key for key, _ in places(followed.updated_index, KEYS)
     ) or shown(table.path, followed.late, KEYS) == truth(table.path)
-
-
-CONFIG = """
-[service]
-state_folder = "{folder}/state"
-
-[locks]
-writers = "share"
-
-[discovery]
-roots = ["{folder}/tables"]
-
-[defaults.planner]
-"hoodie.compact.inline.max.delta.commits" = 1
-
-[defaults.clean]
-policy = "versions"
-retain = 1
-reader_window = "0s"
-"""
-
-
-def instants(table: HudiTable, ending: str) -> list[str]:
-    return sorted(path.name for path in (table.path / ".hoodie/timeline").glob(f"*_*.{ending}"))
-
-
-@pytest.mark.usefixtures("short_waits")
-@pytest.mark.wide
-def test_one_pass_rolls_back_compacts_and_cleans(
-    spark: SparkSession,
-    tmp_path_factory: pytest.TempPathFactory,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    """In this order, the compaction as a Spark job, since it counts as large here; the rows are those of before,
-    nothing of the failed write is left, old slices are gone, and Hudi reads, upserts and cleans the table further, with
-    its metadata table right."""
-    original = failed(spark, tmp_path_factory, "metadata")
-    table = left_alone(original, tmp_path / "tables/orders")
-    twin = left_alone(original, tmp_path / "twin")
-    (instant,) = {
-        path.name.partition(".")[0]
-        for path in (table.path / ".hoodie/timeline").glob("*.inflight")
-        if not list(path.parent.glob(f"{path.name.partition('.')[0]}_*"))
-    }
-    before = data_files(table.path)
-    config = str(tmp_path / "lakeward.toml")
-    Path(config).write_text(CONFIG.format(folder=tmp_path))
-    monkeypatch.setattr("lakeward.services.rollback.job.QUIET_SECONDS", 1.0)
-    monkeypatch.setattr("lakeward.services.clean.job.AFTER_COMMITS", 1)
-    for bound in ("DAEMON_SPARK_BYTES", "DAEMON_SPARK_UP_BYTES"):
-        monkeypatch.setattr(engine_rule, bound, 1)
-
-    assert run(["run", "--once", "--config", config]) == 0
-
-    capfd.readouterr()
-    assert run(["jobs", "--config", config, "--json"]) == 0
-    jobs = json.loads(capfd.readouterr().out)
-    assert [job["figures"]["spark_jobs"] for job in jobs if job["service"] == "compaction"] == [1]
-    (rollback,), (compaction,), (clean,) = (instants(table, each) for each in ("rollback", "commit", "clean"))
-    assert rollback < compaction < clean
-    assert len(completed_cleans(table.path)) == 1
-    after = data_files(table.path)
-    assert before - after and not any(instant in name for name in after)
-    assert table.snapshot(with_meta=False) == twin.snapshot(with_meta=False)
-    check_right(table)
-    for each in (table, twin):
-        each.write(rows(spark, 2, 12, 4), "upsert", **CLEANED)
-    assert table.snapshot(with_meta=False) == twin.snapshot(with_meta=False)
-    check_right(table)
 
 
 @pytest.mark.usefixtures("short_waits")

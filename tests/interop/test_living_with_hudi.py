@@ -119,24 +119,6 @@ def test_a_write_lands_while_we_compact(spark: SparkSession, table: HudiTable, m
     assert table.read_optimized() == table.snapshot()
 
 
-@pytest.mark.usefixtures("short_waits")
-def test_hudi_finds_every_key_in_our_bloom_filters(spark: SparkSession, table: HudiTable):
-    """Hudi's own code, given our file, finds every key of it in the filter and almost no other."""
-    compact(table)
-    own = [name for name in table.data_files() if name.endswith(".parquet")]
-    newest = max(own, key=lambda name: name.rsplit("_", 1)[1])
-    jvm = spark._jvm
-    storage = jvm.org.apache.hudi.storage.HoodieStorageUtils.getStorage(
-        str(table.path), jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConf(spark._jsc.hadoopConfiguration())
-    )
-    path = jvm.org.apache.hudi.storage.StoragePath(str(table.path / newest))
-    file_utils = jvm.org.apache.hudi.common.util.ParquetUtils()
-    bloom = file_utils.readBloomFilterFromMetadata(storage, path)
-    assert all(bloom.mightContain(f"k{n}") for n in range(40))
-    assert not any(bloom.mightContain(f"absent{n}") for n in range(1000))
-    assert list(file_utils.readMinMaxRecordKeys(storage, path)) == ["k0", "k9"]
-
-
 IN_MATRIX = [pytest.param(index, marks=pytest.mark.wide) for index in ("SIMPLE", "BLOOM", "BUCKET")]
 """Indexes by which tables of `cases.py` are written to after us."""
 

@@ -8,6 +8,7 @@ One table by Hudi 1.2.0 whose metadata table has logs on base files; on one copy
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -33,6 +34,7 @@ from tests.hudi.other_release import OtherRelease
 from tests.hudi.spark import HUDI_VERSION
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
+from tests.interop.made_once import made_once
 from tests.interop.test_compaction import assert_verified
 from tests.interop.test_metadata_reading import assert_as_hudi_sees_it, encoded
 from tests.processes import ScriptedProcesses
@@ -42,6 +44,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+SHARES_TWINS = pytest.mark.turns(20, together="metadata services")
+"""What takes long is to make the twins."""
 
 SHAPE = TableShape(partition_fields="part", options=OPTIONS)
 WITHOUT_METADATA = {"hoodie.metadata.enable": "false"}
@@ -76,17 +81,21 @@ def values(table: HudiTable, **options: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def twins(spark: SparkSession, table_with_metadata: Path, tmp_path_factory: pytest.TempPathFactory) -> Twins:
-    folder = tmp_path_factory.mktemp("twins")
-    before = HudiTable(spark, table_with_metadata, SHAPE).copy_to(folder / "before")
-    # With files taken out of the listing, and with them their statistics and filters.
-    cleaning = {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": "1"}
-    upsert(spark, before, 2990, 3010, "more", **LEAVES_METADATA, **cleaning)
-    by_hudi, by_us = before.copy_to(folder / "hudi"), before.copy_to(folder / "own")
-    upsert(spark, by_hudi, 0, 1, "hudis", **COMPACTS_METADATA)
-    for service in ("clean", "compact"):
-        exit_code, printed = lakeward("metadata", service, str(by_us.path), "--writers", "stopped")
-        assert exit_code == 0, printed
-    return Twins(before, by_hudi, by_us, printed["metadata_compaction"])
+    def make(folder: Path) -> None:
+        before = HudiTable(spark, table_with_metadata, SHAPE).copy_to(folder / "before")
+        # With files taken out of the listing, and with them their statistics and filters.
+        cleaning = {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": "1"}
+        upsert(spark, before, 2990, 3010, "more", **LEAVES_METADATA, **cleaning)
+        by_hudi, by_us = before.copy_to(folder / "hudi"), before.copy_to(folder / "own")
+        upsert(spark, by_hudi, 0, 1, "hudis", **COMPACTS_METADATA)
+        for service in ("clean", "compact"):
+            exit_code, printed = lakeward("metadata", service, str(by_us.path), "--writers", "stopped")
+            assert exit_code == 0, printed
+        (folder / "printed.json").write_text(json.dumps(printed["metadata_compaction"]))
+
+    folder = made_once(tmp_path_factory, "serviced-twins", make)
+    before, by_hudi, by_us = (HudiTable(spark, folder / name, SHAPE) for name in ("before", "hudi", "own"))
+    return Twins(before, by_hudi, by_us, json.loads((folder / "printed.json").read_text()))
 
 
 def metadata(table: HudiTable) -> Path:
@@ -145,6 +154,7 @@ def plan_of(table: HudiTable, instant: str) -> CompactionPlan:
     return read_compaction_plan(path.read_bytes(), file=path.name, extension=HFILE)
 
 
+@SHARES_TWINS
 def test_records_are_hudis(twins: Twins):
     """A base file in every file group that Hudi made one in, with equal records; the plans name the same logs."""
     hudis, own = (compactions(table)[-1] for table in (twins.by_hudi, twins.by_us))
@@ -162,29 +172,7 @@ def test_records_are_hudis(twins: Twins):
     assert merged[0] == merged[1]
 
 
-@pytest.mark.turns
-def test_hudi_reads_them_and_goes_on(spark: SparkSession, twins: Twins, tmp_path: Path):
-    """Hudi reads the same rows with the metadata table and without it; an upsert finds its keys by the record index;
-    and Hudi compacts the metadata table itself, on top of our base files."""
-    table = twins.by_us.copy_to(tmp_path / "table")
-    rows = values(twins.before, **WITHOUT_METADATA)
-    assert values(table) == values(table, **WITHOUT_METADATA) == rows
-    skipping = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
-    assert len(table.frame(**skipping).where("small = 3499").collect()) == 1
-    assert_as_hudi_sees_it(spark, table.path, tmp_path)
-
-    upsert(spark, table.reshaped(index="GLOBAL_RECORD_LEVEL_INDEX"), 3001, 3003, "index", **LEAVES_METADATA)
-    assert compactions(table)[-1] == twins.printed["instant"]
-    upsert(spark, table, 3003, 3006, "simple", **COMPACTS_METADATA)
-    assert compactions(table)[-1] > str(twins.printed["instant"])
-
-    rows |= {f"k{number}": "index" if number < 3003 else "simple" for number in range(3001, 3006) if number % 7}
-    for deleted in (number for number in range(3001, 3006) if number % 7 == 0):
-        rows.pop(f"k{deleted}", None)
-    assert values(table) == values(table, **WITHOUT_METADATA) == rows
-    assert_as_hudi_sees_it(spark, table.path, tmp_path)
-
-
+@SHARES_TWINS
 @pytest.mark.parametrize(
     "moved", [pytest.param(0, marks=pytest.mark.wide), 3], ids=["nothing moved in", "some files moved in"]
 )
@@ -218,7 +206,7 @@ def test_hudi_finishes_what_we_died_over(spark: SparkSession, twins: Twins, tmp_
     assert values(table) == rows
 
 
-@pytest.mark.turns
+@SHARES_TWINS
 def test_hudi_ends_a_clean_that_we_died_over(
     spark: SparkSession, twins: Twins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
