@@ -180,14 +180,13 @@ def set_aside(slice_: FileSlice, excluded: Collection[GroupId]) -> tuple[PackRea
 
 def not_to_touch(snapshot: TableSnapshot, slice_: FileSlice) -> tuple[PackReason, str] | None:
     """None for a file group that may be replaced."""
-    pending = (
-        (snapshot.pending_compactions, "compaction"),
-        (snapshot.pending_log_compactions, "log compaction"),
-        (snapshot.pending_clusterings, "clustering"),
-    )
-    for planned, what in pending:
-        if slice_.group_id in planned:
-            return PackReason.PENDING, f"{what} {planned[slice_.group_id]} is planned over it"
+    group_id = slice_.group_id
+    if group_id in snapshot.pending_compactions:
+        return PackReason.PENDING, f"compaction {snapshot.pending_compactions[group_id]} is planned over it"
+    if group_id in snapshot.pending_log_compactions:
+        return PackReason.PENDING, f"log compaction {snapshot.pending_log_compactions[group_id]} is planned over it"
+    if group_id in snapshot.pending_clusterings:
+        return PackReason.PENDING, f"clustering {snapshot.pending_clusterings[group_id]} is planned over it"
     bucket = bucket_of(slice_.file_id)
     if bucket is not None and bucket < _BUCKETS_LIKELY:
         return PackReason.BUCKET, f"it is bucket {bucket}, where writers look for its keys"
