@@ -193,7 +193,19 @@ def test_a_table_that_cannot_have_it_is_no_trouble(tmp_path: Path) -> None:
     assert "a file group is a bucket" in bench.plan().demand.refused[JobKind.CLUSTERING]
 
 
-def test_columns_that_the_configuration_names(tmp_path: Path) -> None:
+def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    reads: list[str] = []
+    read = LocalStorage.read
+
+    def counted(self: LocalStorage, path: str) -> bytes:
+        reads.append(path)
+        return read(self, path)
+
+    monkeypatch.setattr(LocalStorage, "read", counted)
+    return reads
+
+
+def test_columns_that_the_configuration_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are brought together by them; what is laid out stays, what came since is laid out next; and only where
     columns are named."""
     settings = {"defaults.clustering.by": '["v"]', "defaults.clustering.mode": '"hybrid"'}
@@ -208,7 +220,9 @@ def test_columns_that_the_configuration_names(tmp_path: Path) -> None:
     for number in range(2):
         write(bench.path, [(f"p8{number}", 1, "p", "new")], "insert", clock=bench.serving.clock, **APART)
     memory_of(bench).look = None  # a while after it was planned
+    reads = count_reads(monkeypatch)
     assert demand(bench).is_due
+    assert not [path for path in reads if path.endswith(".replacecommit")], "they are known"
     before = read_rows(bench.path)
     assert bench.run(JobKind.CLUSTERING).result is JobResult.COMMITTED
     assert read_rows(bench.path) == before

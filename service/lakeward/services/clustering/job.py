@@ -233,7 +233,8 @@ def _planned(
     together = min(options.together_bytes, max(care.memory.pauses.bytes_max, options.target_bytes))
     layout = options.layout.chosen(is_lsm_tree=snapshot.config.is_lsm_tree)
     options = replace(options, layout=layout, together_bytes=together)
-    records = load_layout_records(at.storage, snapshot.base_path, snapshot)
+    known = {name: each.layouts if each else {} for name, each in care.memory.records.items()}
+    records = load_layout_records(at.storage, snapshot.base_path, snapshot, known=known)
     return plan_layout(snapshot, options, records, partitions=partitions, excluded=excluded)
 
 
@@ -265,7 +266,7 @@ def _excluded(care: Care[ClusteringRules], memory: ClusteringMemory) -> frozense
     plan leaves that alone itself, until it has grown."""
     if care.rules.options.layout.columns:
         return frozenset(care.excluded)
-    return frozenset(care.excluded).union(*(each.laid_out for each in memory.records.values() if each))
+    return frozenset(care.excluded).union(*(each.layouts for each in memory.records.values() if each))
 
 
 def _of_hudi(snapshot: TableSnapshot) -> str | None:

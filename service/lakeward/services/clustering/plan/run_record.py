@@ -7,11 +7,12 @@ Keeps:   what cannot be read is no run of Lakeward's, and no error.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from lakeward.base.quantities import format_count, format_size
 from lakeward.format.timeline.commit_metadata import CommitMetadata
-from lakeward.services.clustering.plan.layout_record import LAYOUT_KEY, read_records
+from lakeward.services.clustering.plan.layout_record import LAYOUT_KEY, LayoutRecord, read_records
 from lakeward.services.clustering.plan.pack_plan import PackPlan
 from lakeward.table.file_system_view import GroupId
 
@@ -31,7 +32,7 @@ class RunRecord:
     instant: str = ""
     completed_at: float = 0.0
     """Seconds since the epoch, by the storage's clock."""
-    laid_out: frozenset[GroupId] = frozenset()
+    layouts: Mapping[GroupId, LayoutRecord] = field(default_factory=dict)
     """The new file groups, where it brought their rows together by columns."""
 
     @property
@@ -57,5 +58,5 @@ def read_record(commit: CommitMetadata, *, instant: str, completed_at: float) ->
     stats = [each for of in commit.partition_to_write_stats.values() for each in of]
     size = sum(each.file_size_in_bytes or 0 for each in stats)
     new = len({each.file_id for each in stats})
-    laid_out = frozenset(read_records(commit.extra_metadata.get(LAYOUT_KEY, "")))
-    return RunRecord(groups, files, size_before, new, size, instant, completed_at, laid_out)
+    layouts = read_records(commit.extra_metadata.get(LAYOUT_KEY, ""))
+    return RunRecord(groups, files, size_before, new, size, instant, completed_at, layouts)

@@ -10,6 +10,7 @@ Keeps:   of a file group the record of the commit that made it; none of one that
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.services.clustering.plan.layout_record import LAYOUT_KEY, LayoutRecord, read_records
@@ -19,16 +20,24 @@ from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.archived import load_archived_commits
 from lakeward.table.timeline.instant_content import InstantContents
 
+Known = Mapping[str, Mapping[GroupId, LayoutRecord]]
+
 _REPLACING = "replacecommit"
 _ARCHIVED_MAX = 10_000
 
 
-def load_layout_records(storage: Storage, base_path: str, snapshot: TableSnapshot) -> Mapping[GroupId, LayoutRecord]:
-    """Raises `BrokenFile`."""
+def load_layout_records(
+    storage: Storage, base_path: str, snapshot: TableSnapshot, *, known: Known = MappingProxyType({})
+) -> Mapping[GroupId, LayoutRecord]:
+    """Raises `BrokenFile`.
+
+    Args:
+        known: what was read of commits before, by the name of the timeline file; these are not read again.
+    """
     living = {slice_.group_id: slice_ for slice_ in snapshot.latest_slices}
     found: dict[GroupId, LayoutRecord] = {}
-    for data, where in _active(storage, base_path, snapshot):
-        found |= _records_in(data, where, snapshot)
+    for records in _active(storage, base_path, snapshot, known):
+        found |= records
     timeline = snapshot.timeline
     if any(group not in found and timeline.is_before_start(living[group].base_instant) for group in living):
         archived = load_archived_commits(
@@ -39,11 +48,15 @@ def load_layout_records(storage: Storage, base_path: str, snapshot: TableSnapsho
     return {group: record for group, record in found.items() if group in living}
 
 
-def _active(storage: Storage, base_path: str, snapshot: TableSnapshot) -> Iterator[tuple[bytes, str]]:
+def _active(
+    storage: Storage, base_path: str, snapshot: TableSnapshot, known: Known
+) -> Iterator[Mapping[GroupId, LayoutRecord]]:
     contents = InstantContents(storage, base_path, snapshot.config, snapshot.timeline)
     for each in snapshot.timeline.completed_writes:
-        if each.comparable_action == _REPLACING:
-            yield contents.read(each.file_name), each.file_name
+        if each.file_name in known:
+            yield known[each.file_name]
+        elif each.comparable_action == _REPLACING:
+            yield _records_in(contents.read(each.file_name), each.file_name, snapshot)
 
 
 def _records_in(data: bytes, where: str, snapshot: TableSnapshot) -> Mapping[GroupId, LayoutRecord]:
