@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: docs help setup demo demo-write demo-cluster run check test nightly nightly-tests simulate interleavings long-life fuzz interop-full crashes mutants soak soak-locks soak-writers soak-inserts soak-clustering test-services lint format interop bench bench-compaction bench-writes bench-small-inserts bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page service-pages command-page json-page pictures release image-dry-run \
+.PHONY: docs help setup demo demo-write demo-cluster run check test nightly nightly-tests simulate interleavings long-life fuzz interop-full crashes mutants soak soak-locks soak-writers soak-inserts soak-clustering test-services lint format interop bench bench-compaction bench-writes bench-small-inserts bench-clustering bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page service-pages command-page json-page pictures release image-dry-run \
 	wheels executor-env lock clean
 
 help: ## Say what there is to do
@@ -154,6 +154,9 @@ bench-writes: .venv/ready ## Measure bulk inserts and upserts into buckets besid
 
 bench-small-inserts: .venv/ready ## Measure a day of small inserts into logs and into base files, beside Hudi: make bench-small-inserts ARGS="--commits 48"
 	$(BIN)/python -m benchmarks.small_inserts $(ARGS)
+
+bench-clustering: .venv/ready ## Cluster 200 small files beside Hudi's clustering on Spark: make bench-clustering ARGS="--files 40"
+	$(BIN)/python -m benchmarks.clustering $(ARGS)
 
 bench-memory: .venv/ready ## Draw the peak memory of a merge over slices up to 5 GB, many runs, rows, large rows, large logs
 	$(BIN)/python -m benchmarks.merge_memory $(ARGS)
