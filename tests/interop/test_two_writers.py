@@ -30,6 +30,7 @@ from tests.hurried import HURRIED
 from tests.interop.lakeward_cli import lakeward
 from tests.interop.test_concurrency import check_completed_once
 from tests.interop.test_daemon_soak import Daemon
+from tests.our_reader import scan
 from tests.soak.two_writers import (
     HUDI,
     KINDS,
@@ -235,6 +236,8 @@ class Seen:
         self._kind = KINDS[kind]
         self._table = HudiTable(spark, folder / "table", self._kind.shape)
         self._looks = 0
+        self._hidden = 0
+        """Looks at which a base file of a write that failed hid a committed log from readers that list."""
 
     def __str__(self) -> str:
         shown = []
@@ -244,7 +247,7 @@ class Seen:
             conflicts = sum(step.conflicts for step in steps)
             longest = max((step.took for step in steps), default=0.0)
             shown.append(f"{writer} {dict(outcomes)}, {conflicts} conflicts, longest step {longest:.1f} s")
-        return "; ".join((*shown, f"{self._looks} looks"))
+        return "; ".join((*shown, f"{self._looks} looks, rows hidden by a failed write at {self._hidden}"))
 
     @property
     def is_enough(self) -> bool:
@@ -257,7 +260,12 @@ class Seen:
         """Compare what Hudi reads with what was committed, while neither writer writes."""
         steps = [step for writer in WRITERS for step in read_journal(self._folder, writer)]
         expected = expected_rows(steps)
-        for metadata in ("true", "false"):
+        # t18 Hudi begins to write a base file anew; t29 ours begins, and t40 it commits a log of that file group; t46
+        # the base file of t18 is there, t47 Hudi meets our commit and fails. Until it is rolled back readers that list
+        # put the log behind that base file, and see neither.
+        is_hidden = bool(scan(self._table.path).frozen)
+        self._hidden += is_hidden
+        for metadata in ("true",) if is_hidden else ("true", "false"):
             frame = self._table.frame(**{"hoodie.metadata.enable": metadata})
             rows = [tuple(row) for row in frame.select("id", "ts", "part", "value").collect()]
             twice = [key for key, times in Counter(row[0] for row in rows).items() if times > 1]
