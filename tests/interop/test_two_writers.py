@@ -260,8 +260,8 @@ class Seen:
         """Compare what Hudi reads with what was committed, while neither writer writes."""
         steps = [step for writer in WRITERS for step in read_journal(self._folder, writer)]
         expected = expected_rows(steps)
-        # t18 Hudi begins to write a base file anew; t29 ours begins, and t40 it commits a log of that file group; t46
-        # the base file of t18 is there, t47 Hudi meets our commit and fails. Until it is rolled back readers that list
+        # t18 Hudi begins to write a base file again; t29 Lakeward begins, and t40 commits a log of that group; t46
+        # the base file of t18 is there, t47 Hudi meets that commit and fails. Until it is rolled back readers that list
         # put the log behind that base file, and see neither.
         is_hidden = bool(scan(self._table.path).frozen)
         self._hidden += is_hidden
