@@ -133,7 +133,7 @@ def test_rows_are_chosen(text: str, chosen: str) -> None:
     ],
 )
 def test_what_is_no_filter_is_named(text: str, error: str) -> None:
-    """Keeps 1 and 2 of scan/filter_text."""
+    """Keeps 1 and 2 of scan/filter_grammar."""
     with pytest.raises(UsageError) as raised:
         parse_filter(text, SCHEMA)
     assert error in str(raised.value)

@@ -11,9 +11,10 @@ Touches: the configuration; the store, reading only, for a name that the configu
 
 from __future__ import annotations
 
-import os
+import os.path
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,10 +23,8 @@ import typer
 from lakeward.base.clock import SystemClock
 from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import UsageError
-from lakeward.cli.options.store import watched_tables
+from lakeward.cli.options.store import read_settings, watched_tables
 from lakeward.cli.verb_help import SharedPanel
-from lakeward.config.file import load_settings
-from lakeward.config.settings import LockSettings, Settings, TableSettings
 from lakeward.config.short_name import find_by_short_name, names_of
 from lakeward.storage.storage_of_url import open_storage
 from lakeward.table.listing_source import listing_source
@@ -33,6 +32,7 @@ from lakeward.table.not_a_table import check_is_table
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
 
 if TYPE_CHECKING:
+    from lakeward.config.settings import LockSettings, Settings, TableSettings
     from lakeward.storage.storage import Storage
 
 TableArgument = Annotated[
@@ -61,16 +61,31 @@ TimezoneOption = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ConfiguredTable:
     config: Path | None
     """The file of its configuration."""
     storage: Storage
     base_path: str
-    settings: Settings
-    """Settings of the configuration, else all defaults."""
-    table: TableSettings
-    """How it is serviced; --timezone is in it already."""
+    given: Settings | None
+    """Settings of the configuration."""
+    given_timezone: str | None
+    """What --timezone says."""
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Settings of the configuration, else all defaults."""
+        return read_settings(None, with_environment=False) if self.given is None else self.given
+
+    @cached_property
+    def table(self) -> TableSettings:
+        """How it is serviced; --timezone is in it already."""
+        return self.settings.table_alone(self.base_path, timezone=self.given_timezone, is_given=self.given is not None)
+
+    @property
+    def timezone(self) -> str | None:
+        """Zone of its instants, where one is given."""
+        return self.given_timezone if self.given is None else self.table.timezone
 
     @property
     def locks(self) -> LockSettings:
@@ -83,7 +98,7 @@ class ConfiguredTable:
         return take_snapshot(
             self.storage,
             self.base_path,
-            timezone=self.table.timezone,
+            timezone=self.timezone,
             clock=SystemClock(),
             listing=listing_source(self.base_path),
             files_enough=files_enough,
@@ -119,12 +134,10 @@ ZonedTable = Annotated[ConfiguredTable, GivenZonedTable]
 
 def open_table(text: str, config: Path | None, *, timezone: str | None = None) -> ConfiguredTable:
     """Raises `UsageError`, `NotATable` too, and `ConfigurationError` for a configuration with a problem."""
-    settings = None if config is None else load_settings(config, os.environ)
+    settings = None if config is None else read_settings(config)
     storage, base_path = open_storage(resolve_table(text, settings))
     check_is_table(storage, base_path)
-    given = settings or Settings()
-    table = given.table_alone(base_path, timezone=timezone, is_given=settings is not None)
-    return ConfiguredTable(config, storage, base_path, given, table)
+    return ConfiguredTable(config, storage, base_path, settings, timezone)
 
 
 def resolve_table(text: str, settings: Settings | None) -> str:

@@ -20,6 +20,7 @@ import os
 import secrets
 import socket
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import orjson
 
@@ -64,8 +65,6 @@ class Processes:
         """How long the heartbeats and locks did not change of those processes of which nothing is known."""
 
     def new_owner(self) -> Owner:
-        import psutil
-
         found = _find(os.getpid())
         return Owner(
             attempt=secrets.randbelow(MAX_ATTEMPT) + 1,
@@ -73,7 +72,7 @@ class Processes:
             boot_id=_boot_id(),
             pid_namespace=_namespace("pid"),
             pid=os.getpid(),
-            started=psutil.Process().create_time(),
+            started=_psutil().Process().create_time(),
             start_ticks=None if found is None else found.start_ticks,
             time_namespace=_namespace("time"),
         )
@@ -157,14 +156,19 @@ _FIELDS: dict[str, type] = {
 }
 
 
+def _psutil() -> Any:
+    """Loaded where an attempt begins."""
+    import psutil
+
+    return psutil
+
+
 def _boot_id() -> str:
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
     except FileNotFoundError:
-        import psutil
-
-        return str(int(psutil.boot_time()))
+        return str(int(_psutil().boot_time()))
 
 
 def _namespace(kind: str) -> str:

@@ -84,25 +84,24 @@ def texts(content: bytes | None, lengths: npt.NDArray[np.int32]) -> pa.Array:
 
 def binary_cursor(connection: psycopg.Connection[Any]) -> psycopg.Cursor[Any]:
     """A cursor that takes `Integers` and `Binaries`, and gives `int4[]` as bytes for `integers`."""
-    from psycopg.adapt import Dumper, Loader
-    from psycopg.pq import Format
+    from psycopg import adapt, pq
 
-    class _BinariesDumper(Dumper):
-        format = Format.BINARY
+    class _BinariesDumper(adapt.Dumper):
+        format = pq.Format.BINARY
         oid = _BYTEAS
 
         def dump(self, obj: Binaries) -> bytes:
             return obj.content
 
-    class _IntegersDumper(Dumper):
-        format = Format.BINARY
+    class _IntegersDumper(adapt.Dumper):
+        format = pq.Format.BINARY
         oid = _INT4S
 
         def dump(self, obj: Integers) -> bytes:
             return obj.content
 
-    class _IntegersLoader(Loader):
-        format = Format.BINARY
+    class _IntegersLoader(adapt.Loader):
+        format = pq.Format.BINARY
 
         def load(self, data: Any) -> bytes:
             return bytes(data)

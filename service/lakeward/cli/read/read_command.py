@@ -139,7 +139,7 @@ def _compared(
         has_meta_columns=rows.meta_columns,
         samples=SAMPLES if rows.limit is None else rows.limit,
     )
-    other = open_table(diff, opened.config, timezone=opened.table.timezone)
+    other = open_table(diff, opened.config, timezone=opened.timezone)
     on_step("listing the tables")
     before, after = (
         DiffSide(table.storage, _snapshot(table, moment))
