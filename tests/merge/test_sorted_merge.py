@@ -290,7 +290,7 @@ def test_few_and_many_updates(every, spans, monkeypatch):
 
     Keeps 2 of merge/runs/run_windows.
     """
-    monkeypatch.setattr(run_windows, "SPANS", spans)
+    monkeypatch.setattr(run_windows, "SPANS_MAX", spans)
     random = np.random.default_rng(every)
     log_keys = random.permutation(np.arange(0, 40_000, every))
     out = wide_merge(np.arange(0, 40_000, 2), log_keys, base_rows=5000)

@@ -118,10 +118,12 @@ class SortedMerge:
         waiting_bytes: int = WAITING_BYTES,
         on_changes: Callable[[ChangedRows], object] | None = None,
         on_repeated: Callable[[str], object] | None = None,
+        columns: Sequence[str] | None = None,
     ) -> None:
         """
         Args:
             runs: oldest first.
+            columns: those that `batches` has, in the order of the schema; None: all. Where rows fill others it has all.
             on_changes: is called with what a window changed, before the next one is read.
             on_repeated: is called with a key that is in several base rows, which stay apart, and in the logs.
         """
@@ -139,6 +141,8 @@ class SortedMerge:
         assert not (self._fills and rules.by_rank)
         assert on_changes is None or not rules.needs_all_records, "what Hudi calls a change there is not known"
         self._on_changes = on_changes
+        assert columns is None or on_changes is None
+        self._columns = None if self._fills else columns
         self._changed = _NOTHING_CHANGED
         self._fillers: list[tuple[Order, npt.NDArray[np.int64]]] = []
         self._counts = np.zeros(len(GroupCount), dtype=np.int64)
@@ -202,7 +206,7 @@ class SortedMerge:
         won = won.part(won.kinds == LogRecordKind.DATA)
         if len(won.order) == 0:
             return None
-        batch = self._runs.rows(won.order)
+        batch = self._runs.rows(won.order, self._columns)
         if self._fills:
             fillers = ((self._runs.rows(order), targets) for order, targets in self._fillers)
             batch = fill_rows(batch, fillers, self._rules)

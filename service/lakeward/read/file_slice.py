@@ -399,6 +399,7 @@ class MergedSlice:
                     waiting_bytes=16 * self._input.budget.window,
                     on_changes=self._on_changes,
                     on_repeated=on_repeated,
+                    columns=self._columns_behind_merge,
                 )
                 yield from self._chosen(merge.batches())
                 log_keys, folded = merge.log_keys, merge.folded
@@ -535,6 +536,14 @@ class MergedSlice:
             predicate = predicate.on_keys  # any row may be a version of another one
         logs = LogSide(mode, self._run.data_keys, self._run.all_keys if repeats else None)
         return choose_row_groups(groups, predicate, logs)
+
+    @property
+    def _columns_behind_merge(self) -> list[str] | None:
+        """Those that the query names: the merge needs others, but puts together no rows of them. None: all."""
+        if self._query.columns is None or self._by_places:
+            return None
+        wanted = {*self.schema.names, *self._query.predicate.columns} or {RECORD_KEY_FIELD}
+        return [name for name in self._read_schema.names if name in wanted]
 
     def _chosen(self, merged: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         predicate = self._query.predicate if self._by_places else self._query.predicate.on_values

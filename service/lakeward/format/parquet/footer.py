@@ -129,7 +129,7 @@ def is_encrypted(tail: bytes, footer: bytes, *, file: str) -> bool:
     if tail[4:] == _ENCRYPTED_FOOTER:
         return True
     # A log that is merged is opened for its keys, for its size and for its rows, and the walk takes as long as a page.
-    digest = hashlib.sha256(footer).digest()
+    digest = hashlib.sha256(without_bloom(footer)).digest()
     if digest in _plain_footers:
         return False
     try:

@@ -10,6 +10,8 @@ Keeps:   1. equal bytes give equal hashes, whatever lies before, behind or aroun
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -78,6 +80,12 @@ def hash_bytes(data: npt.NDArray[np.uint8], start: int, end: int, seed: np.uint6
 
 def byte_buffers(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
     """(offsets, bytes) of a string or binary array: value i is `bytes[offsets[i]:offsets[i + 1]]`, slices included."""
+    offsets, data = stored_buffers(array)
+    return offsets.astype(np.int64), data
+
+
+def stored_buffers(array: pa.Array) -> tuple[npt.NDArray[np.signedinteger[Any]], npt.NDArray[np.uint8]]:
+    """The same, not copied: offsets are as wide as the array has them."""
     if len(array) == 0:
         return np.zeros(1, dtype=np.int64), _NO_BYTES
     wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
@@ -87,4 +95,4 @@ def byte_buffers(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np
     offsets = offsets[array.offset : array.offset + len(array) + 1]
     has_bytes = data_buffer is not None and data_buffer.size > 0
     data = np.frombuffer(data_buffer, dtype=np.uint8) if has_bytes else _NO_BYTES
-    return offsets.astype(np.int64), data
+    return offsets, data

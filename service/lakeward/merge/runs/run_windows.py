@@ -23,12 +23,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeward.base.kernel import I8, I64, kernel, types
 from lakeward.merge.rows.gather import RowSources
-from lakeward.merge.runs.loser_tree import DONE, LoserTree, Spans
+from lakeward.merge.runs.loser_tree import DONE, SPANS, LoserTree, Spans
 from lakeward.merge.runs.sort_key import RunKeys
 from lakeward.merge.runs.sorted_run import RunBatch, SortedRun
 
-SPANS = 65_536
+SPANS_MAX = 65_536
 WINDOW_BYTES = 4 * 1024 * 1024
 
 
@@ -86,14 +87,14 @@ class RunWindows:
         for run in range(len(self._runs)):
             self._refill(run)
         tree = LoserTree(self._keys)
-        spans = Spans(SPANS)
+        spans = Spans(SPANS_MAX)
         waiting = 0
         wanted = 0
         while wanted != DONE:
             wanted = tree.pop(spans)
             if wanted >= 0:
                 waiting += self._batches[int(self._keys.heads[wanted]["batch"])].nbytes
-                if waiting < self._window_bytes and spans.count + 2 < SPANS:
+                if waiting < self._window_bytes and spans.count + 2 < SPANS_MAX:
                     self._refill(wanted)
                     continue
             is_open = tree.has_same_key or (wanted >= 0 and self._runs[wanted].repeats_keys)
@@ -116,15 +117,15 @@ class RunWindows:
         """Let the batches of these records be asked for as long as the next window, too."""
         self._held = frozenset(order.batches.tolist())
 
-    def rows(self, order: Order) -> pa.RecordBatch:
-        """The rows of these records, which are data, in this order."""
+    def rows(self, order: Order, columns: Sequence[str] | None = None) -> pa.RecordBatch:
+        """The rows of these records, which are data, in this order; with these columns, or all."""
         places = np.empty(len(order), dtype=np.int64)
         numbers = np.empty(len(order), dtype=np.int64)
         sources: list[pa.RecordBatch] = []
         for number, at in order.by_batch():
             source, places[at] = self._batches[number].rows(order.places[at])
             numbers[at] = len(sources)
-            sources.append(source)
+            sources.append(source if columns is None else source.select(columns))
         if len(sources) == 1 and places[-1] - places[0] == len(places) - 1:
             return sources[0].slice(int(places[0]), len(places))
         return RowSources(sources).gather(numbers, places)
@@ -147,7 +148,25 @@ class RunWindows:
 
 def _order(spans: Spans) -> Order:
     found = spans.rows[: spans.count]
-    lengths = found["length"]
-    span = np.repeat(np.arange(len(found)), lengths)
-    inside = np.arange(len(span)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return Order(found["batch"][span], found["start"][span] + inside, found["joins"][span].astype(np.int8))
+    rows = int(found["length"].sum())
+    order = Order(np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int8))
+    _spread(found, order.batches, order.places, order.joins)
+    return order
+
+
+@kernel(types.void(SPANS, I64, I64, I8))
+def _spread(
+    spans: npt.NDArray[np.void],
+    batches: npt.NDArray[np.int64],
+    places: npt.NDArray[np.int64],
+    joins: npt.NDArray[np.int8],
+) -> None:
+    """The rows of the spans, one by one. Invariant: there is room for the sum of their lengths."""
+    row = 0
+    for span in range(len(spans)):
+        batch, start, joined = spans[span]["batch"], spans[span]["start"], np.int8(spans[span]["joins"])
+        for inside in range(spans[span]["length"]):
+            batches[row] = batch
+            places[row] = start + inside
+            joins[row] = joined
+            row += 1

@@ -32,7 +32,7 @@ import pyarrow as pa
 from lakeward.base.addresses import load_u64
 from lakeward.base.errors import BrokenFile
 from lakeward.base.kernel import I64, I64_IN, U8, U8_IN, U64, kernel, records, types
-from lakeward.merge.rows.byte_hash import byte_buffers
+from lakeward.merge.rows.byte_hash import byte_buffers, stored_buffers
 
 _T = TypeVar("_T", bound=np.generic)
 _ODD = np.uint64(0x00FF00FF00FF00FF)
@@ -242,7 +242,7 @@ class RunKeys:
         """
         head = self.heads[run]
         assert len(keys) and keys.null_count == 0 and head["row"] == head["end"]
-        offsets, data = byte_buffers(keys)
+        offsets, data = stored_buffers(keys)
         last = self._last_key(run)
         size = int(offsets[-1] - offsets[0])
         start = self._data_regions.place(run, len(last) + size)
@@ -253,7 +253,8 @@ class RunKeys:
         self.data[start : start + len(last)] = last
         self.data[start + len(last) : start + len(last) + size] = data[int(offsets[0]) : int(offsets[-1])]
         self.offsets[first - 1] = start
-        self.offsets[first : first + len(keys) + 1] = offsets + (start + len(last) - offsets[0])
+        moved_by = np.int64(start + len(last) - int(offsets[0]))
+        np.add(offsets, moved_by, out=self.offsets[first : first + len(keys) + 1])
         wrong = int(_check(self.data, self.offsets, first, len(keys), int(head["batch"] >= 0), self.repeats))
         if wrong >= 0:
             raise NotSorted(
