@@ -84,6 +84,8 @@ BESIDE: dict[str, Callable[[Life, FaultyMemory], object]] = {
 }
 ENDS_QUERIES = {("clean commits", "earlier"), ("clean versions", "earlier"), ("compact and clean", "now")}
 """Some of them end with an error."""
+HINDERS_NONE = {("archive", "now")}
+"""A query gives rows whenever they come."""
 
 
 def fold_slice(
@@ -156,7 +158,7 @@ def test_a_query_that_is_interrupted(other: str, moment: str, monkeypatch: pytes
         endings = {play(other, [(0, at), (1, 0)], as_of)[2] for at in spread(range(1, len(calls)), least=8)}
         print(other, moment, endings)
     may_end = ("NoneType", "TryLater", "Refused", "DamagedFiles", "BrokenFile")
-    assert endings <= {*may_end}, endings
+    assert endings <= ({"NoneType"} if (other, moment) in HINDERS_NONE else {*may_end}), endings
     # Where one call in four is tried, a clean may end the query at none of them.
     assert not NIGHTLY or (other, moment) not in ENDS_QUERIES or len(endings) > 1, endings
 

@@ -305,8 +305,9 @@ def take_snapshot(
         # files: those of the overwrite are gone, and by the timeline of t0 the rows before it are, too.
         if (is_taken_back := _is_taken_back(storage, snapshot, gone)) or (
             # t0 we list the timeline; t1 a compaction completes, and a cleaner takes the slice before it; t2 we list
-            # the files: what the timeline of t0 calls the newest base file is gone, and nothing is wrong.
-            snapshot.damage and not _is_still_so(storage, snapshot)
+            # the files: what the timeline of t0 calls the newest base file is gone, and nothing is wrong. Or at t1 an
+            # archiver takes commits that are read at t2.
+            (snapshot.damage or snapshot.timeline.broken) and not _is_still_so(storage, snapshot)
         ):
             continue
         break
@@ -321,7 +322,7 @@ def take_snapshot(
 
 
 _SCANS = 3
-"""Scans of a table on which files are damaged, and instants come and go."""
+"""Scans of a table on which files are damaged, or instants cannot be read, and instants come and go."""
 
 
 def _is_taken_back(storage: Storage, snapshot: TableSnapshot, gone: Sequence[Instant]) -> bool:
