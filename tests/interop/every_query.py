@@ -52,7 +52,7 @@ class _Question:
     what: str
     of_lakeward: Callable[[], Rows]
     options: dict[str, str]
-    """Of Hudi's query."""
+    """Hudi is asked with them."""
     asks_hudi_rs: Callable[[Any], Any] | None = None
     may_be_late: bool = False
     """Hudi's answer may have rows that lost against older ones."""

@@ -539,7 +539,7 @@ class MergedSlice:
 
     @property
     def _columns_behind_merge(self) -> list[str] | None:
-        """Those that the query names: the merge needs others, but puts together no rows of them. None: all."""
+        """The merge puts together the columns that the query names, though it needs others; None: all."""
         if self._query.columns is None or self._by_places:
             return None
         wanted = {*self.schema.names, *self._query.predicate.columns} or {RECORD_KEY_FIELD}
