@@ -268,8 +268,9 @@ def test_schema_is_chosen_by_requested_time(tmp_path: Path) -> None:
     assert scan(table, timezone="UTC").schema == "last"
 
 
-def test_a_file_that_vanishes_while_we_scan_is_reported(tmp_path: Path) -> None:
-    """The archiver may take a completed file between listing and opening: reported, not raised."""
+def test_a_file_that_vanishes_while_we_scan_is_looked_for_once_more(tmp_path: Path) -> None:
+    """Another process may take a completed file between listing and opening: the snapshot is of the timeline without
+    it. What stays on the timeline and cannot be read is reported, not raised."""
     table = copy_golden("v9", tmp_path / "table")
     newest = timeline_of(table) / "20261121043709156_20261121043709888.deltacommit"
     storage = CountingStorage()
@@ -277,8 +278,12 @@ def test_a_file_that_vanishes_while_we_scan_is_reported(tmp_path: Path) -> None:
 
     snapshot = scan(table, storage)
 
-    assert [broken.instant.file_name for broken in snapshot.timeline.broken] == [newest.name]
+    assert not snapshot.timeline.broken
+    assert newest.name not in {instant.file_name for instant in snapshot.timeline.instants}
     assert snapshot.schema is not None, "the schema came from the write before"
+
+    newest.write_bytes(b"")
+    assert [broken.instant.file_name for broken in scan(table).timeline.broken] == [newest.name]
 
 
 def test_a_log_of_the_archived_timeline_needs_the_history(tmp_path: Path) -> None:
