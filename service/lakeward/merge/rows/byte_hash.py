@@ -91,7 +91,8 @@ def stored_buffers(array: pa.Array) -> tuple[npt.NDArray[np.signedinteger[Any]],
     wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
     assert wide or pa.types.is_string(array.type) or pa.types.is_binary(array.type), array.type
     _, offset_buffer, data_buffer = array.buffers()
-    offsets = np.frombuffer(offset_buffer, dtype=np.int64 if wide else np.int32)
+    width: type[np.signedinteger[Any]] = np.int64 if wide else np.int32
+    offsets = np.frombuffer(offset_buffer, dtype=width)
     offsets = offsets[array.offset : array.offset + len(array) + 1]
     has_bytes = data_buffer is not None and data_buffer.size > 0
     data = np.frombuffer(data_buffer, dtype=np.uint8) if has_bytes else _NO_BYTES
