@@ -1,0 +1,169 @@
+"""What a lookup of keys by `bloom --with-logs` reads and takes, with the cache of filters and with tails of logs.
+
+    python -m benchmarks.log_tails [--groups N] [--logs N] [--rows N] [--keys N]
+
+A merge-on-read table of Lakeward's, each file group with a base file and as many logs, of rows of some 300 bytes whose
+keys are drawn by chance; once with tails and once without. A batch of keys, of which none, one in a hundred or half lie
+in logs and the others nowhere, is looked up by four sides: nothing known of the logs, the cache built with logs, tails,
+and both. Bytes are those that are read through the storage. What tails take of the logs' bytes, and of the CPU of
+writing them, comes along.
+
+Goal: filters and ranges within 3 % of the logs, a key list within 20 bytes a key, writing within 5 % of CPU.
+
+Touches: a temporary folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import tempfile
+import time
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+
+from benchmarks.measure import machine, write_report
+from lakeward.base.clock import SystemClock
+from lakeward.format.log.log_tail import read_log_tail
+from lakeward.index.bloom.slice_index import SliceBloomIndex
+from lakeward.index.index import record_locations
+from lakeward.services.indexing.run.filter_cache_update import rebuild_filter_cache
+from lakeward.services.indexing.run.tails import choose_tails
+from lakeward.storage.local import LocalStorage
+from lakeward.storage.metered import MeteredStorage
+from tests.our_reader import scan
+from tests.write.writing import new_table, rows_of, write
+
+STORAGE = LocalStorage()
+VALUE_BYTES = 180
+SHARES = {"none": 0.0, "1 %": 0.01, "half": 0.5}
+
+
+def key(chance: random.Random) -> str:
+    return str(UUID(int=chance.getrandbits(128)))
+
+
+def make(base: Path, given: argparse.Namespace, *, tails: bool) -> tuple[float, list[str]]:
+    """CPU seconds of writing the logs, and the keys that are in logs."""
+    chance = random.Random(1)
+    new_table(base)
+    groups = [[key(chance) for _ in range(given.rows * 2)] for _ in range(given.groups)]
+    rows = [(each, 0, f"p{group:03}", "") for group, keys in enumerate(groups) for each in keys]
+    write(base, rows_of(rows), "bulk_insert")
+    if tails:
+        choose_tails(STORAGE, scan(base), are_written=True)
+    written: set[str] = set()
+    seconds = 0.0
+    for log in range(given.logs):
+        rows = []
+        for group, keys in enumerate(groups):
+            chosen = chance.sample(keys, given.rows)
+            written.update(chosen)
+            rows += [(each, log + 1, f"p{group:03}", chance.randbytes(VALUE_BYTES // 2).hex()) for each in chosen]
+        batch = rows_of(rows)
+        began = time.process_time()
+        write(base, batch)
+        seconds += time.process_time() - began
+    return seconds, sorted(written)
+
+
+def look_up(base: Path, keys: pa.Array) -> dict[str, float]:
+    metered = MeteredStorage(STORAGE)
+    snapshot = scan(base)
+    wall, cpu = time.perf_counter(), time.process_time()
+    index = SliceBloomIndex.of(metered, snapshot, clock=SystemClock())
+    found = record_locations(metered, index, keys).num_rows
+    return {
+        "found": found,
+        "cpu_seconds": time.process_time() - cpu,
+        "wall_seconds": time.perf_counter() - wall,
+        "bytes_read": metered.bytes_read,
+        "files_opened": metered.files_opened,
+    }
+
+
+def tail_bytes(base: Path) -> dict[str, float]:
+    """What the tails of the table's logs take."""
+    total = {"log_bytes": 0, "filters": 0, "lists": 0, "listed_keys": 0, "logs": 0, "without_tail": 0}
+    for group in scan(base).file_groups:
+        for log in group.slices[0].row_logs:
+            with (base / log.path).open("rb") as file:
+                tail = read_log_tail(file, log.size)
+            total["logs"] += 1
+            total["log_bytes"] += log.size
+            if tail is None:
+                total["without_tail"] += 1
+                continue
+            filters = [each.filter for each in (tail.own, tail.cumulative) if each.filter is not None]
+            total["filters"] += sum(each.length for each in filters)
+            if tail.key_list is not None:
+                total["lists"] += tail.key_list.length
+                total["listed_keys"] += tail.own.count
+    return {**total, "filter_share": total["filters"] / total["log_bytes"]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.log_tails")
+    parser.add_argument("--groups", type=int, default=20)
+    parser.add_argument("--logs", type=int, default=10)
+    parser.add_argument("--rows", type=int, default=1_500, help="of each log")
+    parser.add_argument("--keys", type=int, default=2_000)
+    given = parser.parse_args()
+    before = machine()
+    with tempfile.TemporaryDirectory(prefix="log-tails-") as folder:
+        plain, tailed = Path(folder) / "plain", Path(folder) / "tailed"
+        written = {
+            name: make(base, given, tails=tails)
+            for name, base, tails in (
+                ("warm-up", Path(folder) / "warm-up", True),
+                ("plain", plain, False),
+                ("tails", tailed, True),
+            )
+        }
+        keys = written["plain"][1]
+        chance = random.Random(2)
+        batches = {
+            name: pa.array(
+                [
+                    *chance.sample(keys, int(share * given.keys)),
+                    *(key(chance) for _ in range(given.keys - int(share * given.keys))),
+                ]
+            )
+            for name, share in SHARES.items()
+        }
+        sides: dict[str, Mapping[str, Any]] = {}
+        ask = partial(_ask, batches)
+        sides["nothing"], sides["tails"] = ask(plain), ask(tailed)
+        for base in (plain, tailed):
+            rebuild_filter_cache(STORAGE, scan(base), with_logs=True, on_file=lambda *said: None)
+        sides["cache"], sides["cache and tails"] = ask(plain), ask(tailed)
+        document = {
+            "table": vars(given),
+            "write_cpu_seconds": {name: seconds for name, (seconds, _) in written.items()},
+            "tails": tail_bytes(tailed),
+            "sides": sides,
+        }
+    print("writing", document["write_cpu_seconds"], document["tails"])
+    for name, said in sides.items():
+        for share, cost in said.items():
+            print(f"{name:16} {share:5}", {part: round(value, 3) for part, value in cost.items()})
+    for share in SHARES:
+        assert len({said[share]["found"] for said in sides.values()}) == 1, share
+    write_report("log-tails", before, document)
+
+
+def _ask(batches: Mapping[str, pa.Array], base: Path) -> Mapping[str, Any]:
+    """The better of two."""
+    return {
+        name: min((look_up(base, keys) for _ in range(2)), key=lambda cost: cost["cpu_seconds"])
+        for name, keys in batches.items()
+    }
+
+
+if __name__ == "__main__":
+    main()
