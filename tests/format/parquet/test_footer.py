@@ -16,9 +16,9 @@ from lakeward.format.parquet.footer import (
     TAIL_BYTES,
     footer_bytes,
     is_encrypted,
-    metadata_without_bloom,
     without_bloom,
 )
+from lakeward.format.parquet.metadata_without_bloom import metadata_without_bloom
 
 TABLE = pa.table(
     {

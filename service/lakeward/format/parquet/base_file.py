@@ -41,9 +41,9 @@ from lakeward.format.bloom_size import ROW_BYTES_MAX
 from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS, ChooseGroups, ParquetBatches
 from lakeward.format.parquet.behind import Behind
 from lakeward.format.parquet.counted_sink import CountedSink
-from lakeward.format.parquet.footer import metadata_without_bloom
 from lakeward.format.parquet.key_summary import SEAL_KEY, Extent, KeySummary, SealedKeys, seal
 from lakeward.format.parquet.long_values import Ranges, add_ranges, find_long
+from lakeward.format.parquet.metadata_without_bloom import metadata_without_bloom
 from lakeward.format.parquet.pages import chunks_of, longest_value
 from lakeward.format.parquet.parquet_writer import PAGE_BYTES, open_writer, repeated_columns, values_of_a_page
 from lakeward.format.parquet.read_meter import ReadMeter

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from lakeward.base.errors import Unsupported
 from lakeward.base.quantities import format_size
-from lakeward.format.parquet.footer import metadata_without_bloom
+from lakeward.format.parquet.metadata_without_bloom import metadata_without_bloom
 from lakeward.format.parquet.pages import Chunk, PageWatch, TooMuch, chunks_of, longest_value
 from lakeward.format.parquet.read_meter import ReadMeter
 

@@ -18,12 +18,8 @@ Keeps:   1. without its bloom filter a footer says all else that it said; one th
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Iterator
 from typing import Any, BinaryIO
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lakeward.base.errors import BrokenFile
 from lakeward.format.parquet.thrift_compact import CompactReader
@@ -32,10 +28,10 @@ from lakeward.format.parquet.thrift_tree import read_struct
 TAIL_BYTES = 8
 """Length and magic."""
 
-_PLAIN = b"PAR1"
+PLAIN = b"PAR1"
 _ENCRYPTED_FOOTER = b"PARE"
 _ENCRYPTION_ALGORITHM = 8
-_FOOTER_BYTES_MAX = 64 * 1024 * 1024
+FOOTER_BYTES_MAX = 64 * 1024 * 1024
 _FOOTERS_REMEMBERED = 1024
 _plain_footers: set[bytes] = set()
 """Digests of footers of which it is known that nothing is encrypted."""
@@ -53,23 +49,21 @@ _BLOOM_KEY = b"org.apache.hudi.bloomfilter"
 _BLOOM_ENTRY = b"\x18" + bytes([len(_BLOOM_KEY)]) + _BLOOM_KEY + b"\x18"
 """The beginning of a KeyValue: its first field, a string, and the header of its second."""
 _SMALL_BLOOM_BYTES = 64 * 1024
-_FIRST_READ_BYTES = 64 * 1024
-"""The library reads as much at first."""
 
 
 def footer_bytes(tail: bytes, *, file: str) -> int:
     """The length of the footer by the file's last eight bytes. Raises `BrokenFile` where they end no Parquet file."""
-    if len(tail) != TAIL_BYTES or tail[4:] not in (_PLAIN, _ENCRYPTED_FOOTER):
+    if len(tail) != TAIL_BYTES or tail[4:] not in (PLAIN, _ENCRYPTED_FOOTER):
         raise BrokenFile(
             f"{file} is not a Parquet file.",
             why="It does not end with PAR1 or PARE.",
             remedy="Restore the file from a copy.",
         )
     length = int.from_bytes(tail[:4], "little")
-    if length > _FOOTER_BYTES_MAX:
+    if length > FOOTER_BYTES_MAX:
         raise BrokenFile(
             f"{file} has a footer that no file needs.",
-            why=f"It claims {length} bytes of footer, and at most {_FOOTER_BYTES_MAX} are read.",
+            why=f"It claims {length} bytes of footer, and at most {FOOTER_BYTES_MAX} are read.",
             remedy="Restore the file from a copy.",
         )
     return length
@@ -84,24 +78,6 @@ def read_ending(source: BinaryIO, size: int, *, file: str) -> tuple[bytes, bytes
         raise BrokenFile(f"{file} is shorter than its footer says.")
     source.seek(size - TAIL_BYTES - length)
     return tail, source.read(length)
-
-
-def metadata_without_bloom(source: BinaryIO) -> pq.FileMetaData | None:
-    """What the footer says but for its bloom filter, in as many reads as the library takes. None where the library is
-    to say by itself what is wrong with the file."""
-    size = source.seek(0, io.SEEK_END)
-    start = max(0, size - _FIRST_READ_BYTES)
-    source.seek(start)
-    ending = source.read(size - start)
-    length = int.from_bytes(ending[-TAIL_BYTES:-4], "little")
-    if not ending.endswith(_PLAIN) or not 0 < length <= min(_FOOTER_BYTES_MAX, size - TAIL_BYTES):
-        return None
-    footer = ending[-TAIL_BYTES - length : -TAIL_BYTES]
-    if length > len(footer):
-        source.seek(size - TAIL_BYTES - length)
-        footer = source.read(length)
-    shorter = without_bloom(footer)
-    return pq.read_metadata(pa.BufferReader(shorter + len(shorter).to_bytes(4, "little") + _PLAIN))
 
 
 def without_bloom(footer: bytes) -> bytes:
