@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 from ast import literal_eval
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -70,8 +70,8 @@ def judge_every_query(table: HudiTable, *, by_metadata: bool = True) -> Judged:
     opened = Table(str(table.path), timezone="UTC")
     judged = Judged()
     moments = [_moment(opened, instant) for instant, _ in sorted(table.completed_instants())]
-    others = [*_now(opened, by_metadata=by_metadata), *(_window(opened, *window) for window in windows(table))]
-    answers = {each.what: found for each in (*moments, *others) if (found := _answer(judged, each)) is not None}
+    of_moments = [*moments, *_now(opened, by_metadata=by_metadata)]
+    answers = _answers(judged, of_moments)
     given = [each.what in answers for each in moments]
     assert given == sorted(given), f"older moments are read than some that are refused: {judged.refused}"
     assert given[-1], "the newest moment is refused"
@@ -79,7 +79,10 @@ def judge_every_query(table: HudiTable, *, by_metadata: bool = True) -> Judged:
         assert not judged.refused
     elif not _is_cleaned(table):
         raise AssertionError(f"nothing was cleaned or archived: {judged.refused}")
-    answered = [each for each in (*moments, *others) if each.what in answers]
+    # A window of commits that are archived is refused, though each moment that is left can be read.
+    of_windows = [_window(opened, *window) for window in windows(table)]
+    answers |= _answers(judged, of_windows)
+    answered = [each for each in (*of_moments, *of_windows) if each.what in answers]
     for question, expected in zip(answered, by_hudi(table, [each.options for each in answered]), strict=True):
         _compare(judged, question, answers[question.what], expected, opened)
         if question.asks_hudi_rs is not None:
@@ -135,13 +138,15 @@ def _window(opened: Table, begin: str, end: str) -> _Question:
     )
 
 
-def _answer(judged: Judged, question: _Question) -> list[str] | None:
-    """The rows that Lakeward gives; None where it refuses."""
-    try:
-        return as_text(question.of_lakeward())
-    except Refused as refusal:
-        judged.refused.append(f"{question.what}: {refusal.what}")
-        return None
+def _answers(judged: Judged, questions: Iterable[_Question]) -> dict[str, list[str]]:
+    """The rows that Lakeward gives, for each question that it does not refuse."""
+    found = {}
+    for question in questions:
+        try:
+            found[question.what] = as_text(question.of_lakeward())
+        except Refused as refusal:
+            judged.refused.append(f"{question.what}: {refusal.what}")
+    return found
 
 
 def _compare(judged: Judged, question: _Question, found: list[str], expected: list[str], opened: Table) -> None:
