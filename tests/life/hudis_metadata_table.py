@@ -113,6 +113,7 @@ class HudisMetadataTable:
             "instantTime": [each.time for each in goes],
             "completionTime": [each.completion_time for each in goes],
             "action": [each.action for each in goes],
+            "plan": pa.nulls(len(goes), pa.binary()),
         }
         if goes:
             self._archived += 1

@@ -272,7 +272,8 @@ class TableHistory:
         self.archives += 1
         name = f"{rows[0][0]}_{rows[-1][0]}_0.parquet"
         columns = dict(zip(("instantTime", "completionTime", "action"), zip(*rows, strict=True), strict=True))
-        pq.write_table(pa.table({key: list(values) for key, values in columns.items()}), history / name)
+        table = pa.table({key: list(values) for key, values in columns.items()})
+        pq.write_table(table.append_column("plan", pa.nulls(len(rows), pa.binary())), history / name)
         files = [{"fileName": file.name} for file in sorted(history.glob("*.parquet"))]
         (history / f"manifest_{self.archives}").write_text(json.dumps({"files": files}))
         (history / "_version_").write_text(str(self.archives))

@@ -208,14 +208,14 @@ def count_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_columns_that_the_configuration_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are brought together by them; what is laid out stays, what came since is laid out next; and only where
     columns are named."""
-    settings = {"defaults.clustering.by": '["v"]', "defaults.clustering.mode": '"hybrid"'}
+    settings = {"defaults.clustering.by": '["v"]'}
     bench = bench_of(tmp_path, COPY_ON_WRITE, settings)
     before = read_rows(bench.path)
     assert demand(bench).is_due
     assert bench.run(JobKind.CLUSTERING).result is JobResult.COMMITTED
     assert read_rows(bench.path) == before
     records = load_layout_records(LocalStorage(), str(bench.path), scan(bench.path))
-    assert {str(each.layout) for each in records.values()} == {"hybrid by v"} and len(records) == 2
+    assert {str(each.layout) for each in records.values()} == {"sort by v"} and len(records) == 2
     assert not demand(bench).is_due
     for number in range(2):
         write(bench.path, [(f"p8{number}", 1, "p", "new")], "insert", clock=bench.serving.clock, **APART)
@@ -233,14 +233,10 @@ def test_columns_that_the_configuration_names(tmp_path: Path, monkeypatch: pytes
     [
         ({"by": ("a", "b", "c", "d", "e")}, "names 5 columns"),
         ({"by": ("a", "a")}, "names 2 columns"),
-        ({"mode": "sort"}, "names none"),
-        ({"by": ("a",), "mode": "pack"}, "names columns"),
-        ({"by": ("a",), "mode": "curve"}, None),
         ({"by": ("a",)}, None),
-        ({"mode": "pack"}, None),
         ({}, None),
     ],
 )
-def test_columns_and_modes_that_do_not_go_together(given: dict[str, Any], said: str | None) -> None:
+def test_how_many_columns_can_be_named(given: dict[str, Any], said: str | None) -> None:
     found = [problem.what for problem in ClusteringSettings(**given).problems({})]
     assert (said is None and not found) or (said is not None and said in found[0] and len(found) == 1)

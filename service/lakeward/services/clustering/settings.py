@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import Field, Strict
 
 from lakeward.protocol.section import Many, SectionProblem, SettingKind, SettingsSection, Size, SizeOrOff, Text
-from lakeward.services.clustering.plan.layout import COLUMNS_MAX, PACKED, ClusterMode, Layout
+from lakeward.services.clustering.plan.layout import COLUMNS_MAX, PACKED, Layout
 from lakeward.services.clustering.plan.pack_options import GROUPS_MIN, TARGET_BYTES, PackOptions
 
 DAY_BYTES = 100 * 1024**3
@@ -24,10 +24,8 @@ class ClusteringSettings(SettingsSection):
 
     by: Many[Text] = ()
     """Columns that bring rows together, four at most: a filter on them reads fewer files. What has come since the last
-    clustering is laid out by them, and what grew by 30 %. Not given: small file groups are packed."""
-    mode: ClusterMode | None = None
-    """With `by`: `sort`, `curve` or `hybrid`, as for `lakeward cluster --mode`. Not given: `hybrid` on tables of the
-    layout lsm_tree, else `sort` for one column and `curve` for several."""
+    clustering is laid out by them, and what grew by 30 %: `hybrid` on tables of the layout lsm_tree, else `sort` by one
+    column and `curve` by several. Not given: small file groups are packed."""
 
     target_size: Size = TARGET_BYTES
     """The size of new file groups, at most (hoodie.parquet.max.file.size). File groups of 75 % of it or more are left
@@ -43,7 +41,7 @@ class ClusteringSettings(SettingsSection):
 
     @property
     def layout(self) -> Layout:
-        return Layout(self.mode, self.by) if self.by else PACKED
+        return Layout(None, self.by) if self.by else PACKED
 
     def problems(self, beside: Mapping[str, str]) -> Iterator[SectionProblem]:
         if len(self.by) > COLUMNS_MAX or len({*self.by}) < len(self.by):
@@ -52,13 +50,6 @@ class ClusteringSettings(SettingsSection):
                 f"clustering.by names {len(self.by)} columns.",
                 f"With more than {COLUMNS_MAX} each of them brings few rows together; each is named once.",
                 "Name the columns that queries filter by most.",
-            )
-        if self.mode is not None and (self.mode is ClusterMode.PACK) == bool(self.by):
-            yield SectionProblem(
-                ("mode", "by"),
-                f"clustering.mode is {self.mode}, and clustering.by {'names columns' if self.by else 'names none'}.",
-                "pack asks for sizes alone; sort, curve and hybrid bring rows together by columns.",
-                "Give both by and one of sort, curve and hybrid, or neither.",
             )
         if self.bytes_per_day is not None and self.bytes_per_day < self.target_size:
             yield SectionProblem(
