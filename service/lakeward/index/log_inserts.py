@@ -17,36 +17,25 @@ See:     docs/decisions/0133-new-keys-in-logs.md
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from lakeward.base.errors import Refused
 from lakeward.base.paths import join
-from lakeward.index.manifest_form import ManifestForm
+from lakeward.index.manifest_form import ManifestForm, TableChoice
 from lakeward.index.out_of_use import FOLDER
 from lakeward.storage.storage import Storage
 from lakeward.table.table_config import hoodie_folder
 
 
 @dataclass(frozen=True, slots=True)
-class LogInserts:
-    number: int = 0
+class LogInserts(TableChoice):
     into_logs: bool = False
     may_hold_keys: bool = False
     """Keys may be in logs alone."""
     through: str | None = None
     """The base files of what completed up to this time hold no key that is in a log of another file group."""
-    by: str = field(default="", compare=False)
-    """The token of the attempt that wrote it."""
-
-    @property
-    def paths(self) -> Collection[str]:
-        """It has no files but manifests."""
-        return ()
-
-    def numbered(self, number: int, *, by: str) -> LogInserts:
-        return replace(self, number=number, by=by)
 
 
 def _document(said: LogInserts) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from lakeward.base.errors import BrokenFile, Unsupported
@@ -38,6 +38,23 @@ class IndexManifest(Protocol):
 
     def numbered(self, number: int, *, by: str) -> Self:
         """The same one as the manifest with that number, which an attempt with this token makes."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableChoice:
+    """What an operator chose of a table, as a manifest: it is all there is of it."""
+
+    number: int = 0
+    by: str = field(default="", compare=False, kw_only=True)
+    """The token of the attempt that wrote it."""
+
+    @property
+    def paths(self) -> Collection[str]:
+        """It has no files but manifests."""
+        return ()
+
+    def numbered(self, number: int, *, by: str) -> Self:
+        return replace(self, number=number, by=by)
 
 
 M = TypeVar("M", bound=IndexManifest)

@@ -13,37 +13,26 @@ See:     docs/decisions/0155-tails-of-logs.md
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from lakeward.base.errors import Refused
 from lakeward.base.paths import join
-from lakeward.index.manifest_form import ManifestForm
+from lakeward.index.manifest_form import ManifestForm, TableChoice
 from lakeward.index.out_of_use import FOLDER
 from lakeward.storage.storage import Storage
 from lakeward.table.table_config import TableConfig, hoodie_folder
 
 
 @dataclass(frozen=True, slots=True)
-class TailChoice:
-    number: int = 0
+class TailChoice(TableChoice):
     are_written: bool = False
-    by: str = field(default="", compare=False)
-    """The token of the attempt that wrote it."""
 
     @property
     def may_be_there(self) -> bool:
         """Some log may have a tail."""
         return self.number > 0
-
-    @property
-    def paths(self) -> Collection[str]:
-        """It has no files but manifests."""
-        return ()
-
-    def numbered(self, number: int, *, by: str) -> TailChoice:
-        return replace(self, number=number, by=by)
 
 
 def _document(choice: TailChoice) -> Mapping[str, Any]:
@@ -51,7 +40,7 @@ def _document(choice: TailChoice) -> Mapping[str, Any]:
 
 
 def _choice(number: int, document: Mapping[str, Any]) -> TailChoice:
-    return TailChoice(number, bool(document["are_written"]), document["by"])
+    return TailChoice(number, bool(document["are_written"]), by=document["by"])
 
 
 TAIL_CHOICE_FORM: Final = ManifestForm(
@@ -72,6 +61,11 @@ def tail_choice_folder(base_path: str) -> str:
 def read_tail_choice(storage: Storage, base_path: str) -> TailChoice:
     """What holds. Raises what `ManifestForm.decode` does."""
     return TAIL_CHOICE_FORM.read_newest(storage, tail_choice_folder(base_path)) or TailChoice()
+
+
+def gets_tails(storage: Storage, base_path: str, config: TableConfig) -> bool:
+    """Whether a log that is written now gets one. Raises what `read_tail_choice` does."""
+    return why_no_tails(config) is None and read_tail_choice(storage, base_path).are_written
 
 
 def why_no_tails(config: TableConfig) -> str | None:

@@ -14,15 +14,15 @@ See:     docs/decisions/0086-two-indexes-side-by-side.md
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import takewhile
 from typing import Any, Final
 
 from lakeward.base.errors import Refused
 from lakeward.base.paths import join
 from lakeward.index.index_type import LookupType, lookup_type
-from lakeward.index.manifest_form import ManifestForm
+from lakeward.index.manifest_form import ManifestForm, TableChoice
 from lakeward.index.out_of_use import FOLDER
 from lakeward.storage.storage import Storage
 from lakeward.table.table_config import hoodie_folder
@@ -44,8 +44,7 @@ class ComparedCommit:
 
 
 @dataclass(frozen=True, slots=True)
-class Tee:
-    number: int = 0
+class Tee(TableChoice):
     primary: LookupType | None = None
     """None: nothing is chosen, and writers use what the table shows."""
     shadow: LookupType | None = None
@@ -65,13 +64,6 @@ class Tee:
     """Keys of these commits for which both were asked,"""
     keys_wrong: int = 0
     """and locations of which the shadow was wrong."""
-    by: str = field(default="", compare=False)
-    """The token of the attempt that wrote it."""
-
-    @property
-    def paths(self) -> Collection[str]:
-        """It has no files but manifests."""
-        return ()
 
     @property
     def summary(self) -> str:
@@ -80,9 +72,6 @@ class Tee:
             f"Compared {self.compared:,} commits ({self.keys:,} keys): the shadow was wrong in {self.wrong:,} commits, "
             f"{self.keys_wrong:,} locations; {self.clean:,} clean in a row."
         )
-
-    def numbered(self, number: int, *, by: str) -> Tee:
-        return replace(self, number=number, by=by)
 
     def with_compared(self, commits: Sequence[ComparedCommit]) -> Tee:
         """

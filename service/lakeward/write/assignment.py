@@ -29,7 +29,7 @@ from lakeward.format.projection import project
 from lakeward.format.timeline.commit_metadata import CommitMetadata, read_commit_metadata
 from lakeward.index.bloom.log_tails import LogsBefore
 from lakeward.index.log_inserts import check_none_in_logs, read_log_inserts
-from lakeward.index.tail_choice import read_tail_choice, why_no_tails
+from lakeward.index.tail_choice import gets_tails
 from lakeward.merge.rules.ordering_type import integer_fields, ordering_columns
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.read.newest_slice import newest_slice
@@ -192,9 +192,8 @@ def assign_rows(write: Unassigned, *, open_index: OpenIndex | None = None) -> As
         memory_bytes=table.options.memory_bytes,
         into_logs=said.into_logs,
     )
-    if why_no_tails(snapshot.config) is None and read_tail_choice(table.storage, table.base_path).are_written:
-        return _with_tails(snapshot, assignment)
-    return assignment
+    gets = gets_tails(table.storage, table.base_path, snapshot.config)
+    return _with_tails(snapshot, assignment) if gets else assignment
 
 
 def _with_tails(snapshot: TableSnapshot, assignment: Assignment) -> Assignment:

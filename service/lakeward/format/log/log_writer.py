@@ -37,6 +37,8 @@ BLOCK_BYTES = 64 * 1024 * 1024
 """Content of one block, about; a single row may be larger."""
 
 AVRO_BLOCK_VERSION = 3
+_END_BYTES = 4 + 8
+"""Footer count and the way back."""
 _ROWS_AT_ONCE = 16_384
 _ROW_GROUP_ROWS = 122_880
 _VALUES_AT_ONCE_MAX = 1_024
@@ -149,7 +151,8 @@ class LogFileWriter:
             self._write_records()  # Hudi's logger of changes flushes what it has at its end, also nothing
         if self._tail is not None and self._held is not None:
             kind, content = self._held
-            size = self._size + self._block_frame(kind, content)
+            length = sum(len(part) for part in content)
+            size = self._size + len(block_head(kind, self._headers, length)) + length + _END_BYTES
             self._write_block(kind, [*content, self._tail.close(file_bytes=size, blocks=self._blocks + 1)])
         return LogFileStats(rows=self._rows, deletes=self._deletes, blocks=self._blocks, size_bytes=self._size)
 
@@ -214,22 +217,17 @@ class LogFileWriter:
             self._write_block(*self._held)
         self._held = kind, content
 
-    def _block_frame(self, kind: BlockType, content: list[bytes]) -> int:
-        """The bytes of a block."""
-        length = sum(len(part) for part in content)
-        return len(block_head(kind, self._headers, length)) + length + 4 + 8
-
     def _write_block(self, kind: BlockType, content: list[bytes]) -> None:
         length = sum(len(part) for part in content)
         head = block_head(kind, self._headers, length)
-        frame = len(head) - len(MAGIC) - 8 + length + 4 + 8
+        frame = len(head) - len(MAGIC) - 8 + length + _END_BYTES
         self._sink.write(head)
         for part in content:
             self._sink.write(part)
         # No footer entries, then the way back to the block's start for readers that come from the end.
         self._sink.write(struct.pack(">iq", 0, frame + len(MAGIC)))
         self._blocks += 1
-        self._size += self._block_frame(kind, content)
+        self._size += len(head) + length + _END_BYTES
 
     def _unwritable(self, batch: pa.RecordBatch, bad: UnwritableRecord) -> Unsupported:
         if self._block_type is BlockType.CDC_DATA:
@@ -252,7 +250,7 @@ def block_head(kind: BlockType, headers: Mapping[HeaderKey, str], content_length
     for key, text in headers.items():
         value = text.encode("utf-8")
         entries += struct.pack(">ii", key, len(value)) + value
-    frame = 4 + 4 + 4 + len(entries) + 8 + content_length + 4 + 8
+    frame = 4 + 4 + 4 + len(entries) + 8 + content_length + _END_BYTES
     return (
         MAGIC
         + struct.pack(">qiii", frame, FORMAT_VERSION, kind, len(headers))

@@ -24,10 +24,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.base.errors import NotFound
 from lakeward.base.paths import join
 from lakeward.format.log.log_tail import Clique, CoveredLog, LogTail, TailKeys, TailPlace, find_listed, read_log_tail
 from lakeward.index.bloom.file_keys import FileKeys, KeyRange
+from lakeward.read.logs.log_scan import open_log
 from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice, LogFile
 from lakeward.table.file_system_view import GroupId
@@ -88,14 +88,9 @@ def covered_logs(storage: Storage, base_path: str, logs: Iterable[str]) -> tuple
     """
     found = []
     for path in logs:
-        full_path = join(base_path, path)
-        status = storage.stat(full_path)
-        if status is None:
-            raise NotFound(f"The log file {path} does not exist.", why="It was merged a moment ago.")
-        with storage.open_input(full_path) as file:
-            tail = read_log_tail(file, status.size)
-        name = path.rpartition("/")[2]
-        found.append(CoveredLog(name, status.size, None if tail is None else tail.crc32))
+        with open_log(storage, base_path, path) as (file, size):
+            tail = read_log_tail(file, size)
+        found.append(CoveredLog(path.rpartition("/")[2], size, None if tail is None else tail.crc32))
     return tuple(found)
 
 

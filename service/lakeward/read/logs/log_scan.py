@@ -486,7 +486,7 @@ def read_heads(storage: Storage, base_path: str, path: str) -> Iterator[tuple[Lo
     name = parse_native_log(posixpath.basename(path))
     if name is not None and name.kind is NativeLogKind.CHANGES:
         return
-    with _opened(storage, base_path, path) as (file, size):
+    with open_log(storage, base_path, path) as (file, size):
         if name is not None:
             yield open_native_log(file, size, name, where=path).block, file
             return
@@ -495,7 +495,7 @@ def read_heads(storage: Storage, base_path: str, path: str) -> Iterator[tuple[Lo
 
 
 @contextmanager
-def _opened(storage: Storage, base_path: str, path: str) -> Iterator[tuple[BinaryIO, int]]:
+def open_log(storage: Storage, base_path: str, path: str) -> Iterator[tuple[BinaryIO, int]]:
     """A log, and its size. Raises `NotFound`."""
     full_path = path if is_absolute(path) else join(base_path, path)  # one that is not in the table yet
     status = storage.stat(full_path)
@@ -507,7 +507,7 @@ def _opened(storage: Storage, base_path: str, path: str) -> Iterator[tuple[Binar
 
 def _check_native(storage: Storage, base_path: str, path: str, name: NativeLogName) -> None:
     """Raise `BrokenFile` for a native log whose footer says what cannot be."""
-    with _opened(storage, base_path, path) as (file, size):
+    with open_log(storage, base_path, path) as (file, size):
         found = open_native_log(file, size, name, where=path)
     if found.footer.positions is not None:
         found.footer.positions.numbers(found.rows, where=path)

@@ -22,7 +22,7 @@ from lakeward.engine.dispatch.dispatcher import Dispatcher, Failure, Progress, m
 from lakeward.engine.task.operation_spec import OperationKind, OperationResult, OperationSpec, finished_operations
 from lakeward.engine.task.work_counters import Counters, WorkCounters
 from lakeward.format.schema_history import read_schema_version
-from lakeward.index.tail_choice import read_tail_choice, why_no_tails
+from lakeward.index.tail_choice import gets_tails
 from lakeward.protocol.progress import ENGINE_COUNTS, Engine, Merged, MergePace
 from lakeward.protocol.serviced_table import ServicedTable, label
 from lakeward.read.logs.committed_writes import committed_writes
@@ -154,8 +154,7 @@ def _specs(table: ServicedTable, claim: Claim) -> list[OperationSpec]:
     committed = committed_writes(snapshot.timeline, version)
     _check_schema_is_older(claim)
     merges_logs = any(target.kind is OperationKind.LOG for target in claim.targets.of)
-    tails = merges_logs and why_no_tails(snapshot.config) is None
-    tails = tails and read_tail_choice(table.storage, table.base_path).are_written
+    tails = merges_logs and gets_tails(table.storage, table.base_path, snapshot.config)
     return [
         OperationSpec(
             index=index,

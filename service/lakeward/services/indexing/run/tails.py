@@ -40,15 +40,16 @@ def choose_tails(storage: Storage, snapshot: TableSnapshot, *, are_written: bool
 def count_tails(storage: Storage, snapshot: TableSnapshot) -> TailCounts:
     """Reads the end of each log. Raises `NotFound`."""
     slices = [slice_ for group in snapshot.file_groups if (slice_ := newest_slice(group.slices)) is not None]
-    counts = TailCounts()
-    for log in (log for slice_ in slices for log in slice_.row_logs):
-        with storage.open_input(join(snapshot.base_path, log.path)) as file:
-            has_one = read_log_tail(file, log.size) is not None
-        counts = replace(
-            counts,
-            logs=counts.logs + 1,
-            log_bytes=counts.log_bytes + log.size,
-            with_tail=counts.with_tail + has_one,
-            with_tail_bytes=counts.with_tail_bytes + has_one * log.size,
-        )
-    return counts
+    logs = [log for slice_ in slices for log in slice_.row_logs]
+    with_tail = [log for log in logs if _has_tail(storage, join(snapshot.base_path, log.path), log.size)]
+    return TailCounts(
+        logs=len(logs),
+        log_bytes=sum(log.size for log in logs),
+        with_tail=len(with_tail),
+        with_tail_bytes=sum(log.size for log in with_tail),
+    )
+
+
+def _has_tail(storage: Storage, path: str, size: int) -> bool:
+    with storage.open_input(path) as file:
+        return read_log_tail(file, size) is not None
