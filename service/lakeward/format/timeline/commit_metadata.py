@@ -133,6 +133,10 @@ def log_stat(stat: WriteStat, *, version: int = 1, names_before: Sequence[str] =
     return replace(stat, log_version=version, log_offset=0, base_file="", log_files=(*names_before, name))
 
 
+CLUSTER = "CLUSTER"
+"""The operation type of clusterings: readers of changes find no changed row in such a commit."""
+
+
 @dataclass(frozen=True, slots=True)
 class CommitMetadata:
     partition_to_write_stats: Mapping[str, tuple[WriteStat, ...]] = field(default_factory=dict)
@@ -147,6 +151,10 @@ class CommitMetadata:
     def schema(self) -> str | None:
         """Avro JSON of the table's columns, without meta fields."""
         return self.extra_metadata.get("schema")
+
+    @property
+    def is_clustering(self) -> bool:
+        return self.operation_type == CLUSTER
 
     @property
     def data_files(self) -> tuple[str, ...]:

@@ -25,7 +25,6 @@ from lakeward.services.together.restore.run.restore import Restored, preview_res
 from lakeward.services.together.restore.run.restore_preparation import PlannedRestore
 from lakeward.table.timeline.timeline_reader import TimelineReader
 
-_CLUSTER = "CLUSTER"
 _NAMED_MAX = 3
 
 
@@ -87,7 +86,7 @@ def _is_clustering(reader: TimelineReader, instant: Instant) -> bool:
     if instant.action != "replacecommit":
         return False
     commit = reader.commit_metadata(instant)
-    return commit is not None and commit.operation_type == _CLUSTER
+    return commit is not None and commit.is_clustering
 
 
 def _check_alone(clustering: str, planned: PlannedRestore) -> None:

@@ -36,6 +36,7 @@ from lakeward.base.errors import Conflict, Refused
 from lakeward.base.paths import join
 from lakeward.engine.dispatch.dispatcher import Dispatcher, make_ready
 from lakeward.format.avro.schema import table_schema
+from lakeward.format.timeline.commit_metadata import CLUSTER
 from lakeward.protocol.life_cycle import run_attempt
 from lakeward.protocol.metadata.snapshot import check_rows_can_be_written
 from lakeward.protocol.pause_of_writers import PauseOfWriters
@@ -66,9 +67,6 @@ from lakeward.write.target import Assignment, HandleKind, TargetResult, WriteCon
 from lakeward.write.whole_write import known_schema
 from lakeward.write.write_run import WriteRun
 from lakeward.write.write_start import begin_write, end_dead_writes
-
-CLUSTER = "CLUSTER"
-"""The operation type of Hudi's clusterings: readers of changes find no changed row in such a commit."""
 
 _MOVED = 4
 """Rows on their way take so many times what they take in files, about."""

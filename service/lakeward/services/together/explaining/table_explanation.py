@@ -43,9 +43,6 @@ from lakeward.table.timeline.rollbacks import rolled_back_by
 from lakeward.table.timeline.timeline import Timeline
 from lakeward.table.timeline.timeline_reader import TimelineReader
 
-_CLUSTER = "CLUSTER"
-"""The operation type of clusterings."""
-
 
 @dataclass(frozen=True, slots=True)
 class JudgedBy:
@@ -194,11 +191,11 @@ class TableExplanation:
         made_from: Collection[str] = ()
         went_to: Collection[str] = ()
         made = self._commit(parsed.instant)
-        if made is not None and made.operation_type == _CLUSTER and path in made.data_files:
+        if made is not None and made.is_clustering and path in made.data_files:
             made_from = made.partition_to_replace_file_ids.get(partition, ())
         replaced_by = self.snapshot.replaced.get((partition, parsed.file_id))
         gone = None if replaced_by is None else self._commit(replaced_by)
-        if gone is not None and gone.operation_type == _CLUSTER:
+        if gone is not None and gone.is_clustering:
             stats = gone.partition_to_write_stats.get(partition, ())
             went_to = {each.file_id for each in stats if each.file_id is not None}
         return made_from, went_to
