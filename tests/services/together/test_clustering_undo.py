@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from lakeward.base.errors import Refused
+from lakeward.cli.main import run
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.together import clustering_undo
 from lakeward.services.together.clustering_undo import preview_undo, undo_clustering
@@ -68,3 +70,24 @@ def test_a_write_that_completes_while_it_begins(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(Refused, match="came later"):
         undo_clustering(at(base))
     assert [row["v"] for row in read_rows(base) if row["id"] == "p21"] == ["meanwhile"]
+
+
+def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It needs stopped writers, goes with no other choice, and says of a dry run what would be."""
+    base = made(tmp_path / "t", COPY_ON_WRITE, indexed=True)
+    before = read_rows(base)
+    instant = pack(base, packing=FEW).instant
+    packed = data_files(base)
+    words = ["cluster", str(base), "--undo"]
+    assert run(words) == 2
+    assert "The undo of a clustering is refused beside writers." in capsys.readouterr().err
+    assert run([*words, "--by", "v", "--writers", "stopped"]) == 2
+    assert "--undo goes with no choice of file groups or columns." in capsys.readouterr().err
+    assert run([*words, "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert f"Would undo clustering {instant}: " in said and "The metadata table would be removed;" in said
+    assert data_files(base) == packed
+    assert run([*words, "--writers", "stopped", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["undone"], document["dry_run"], document["metadata_table_removed"]) == (instant, False, True)
+    assert document["restore"] and document["files_deleted"] and read_rows(base) == before

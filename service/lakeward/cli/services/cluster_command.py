@@ -231,7 +231,8 @@ def _undo(opened: ZonedTable, given: LockArguments, *, dry_run: bool) -> Result:
     would = "Would undo" if dry_run else "Undid"
     lines = [f"{would} clustering {done.clustering}: {files} deleted, the table is as of commit {planned.target}."]
     if planned.has_metadata_table:
-        lines.append("The metadata table is removed; the next Hudi writer that has it on rebuilds it.")
+        removed = "would be" if dry_run else "is"
+        lines.append(f"The metadata table {removed} removed; the next Hudi writer that has it on rebuilds it.")
     return Result(
         document={
             "dry_run": dry_run,
