@@ -29,6 +29,7 @@ from lakeward.merge import copy_through
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.local import LocalStorage
+from tests.engine.task.test_copied_row_groups import filters_taken_over
 from tests.golden_tables import copy_golden
 from tests.hudi.other_release import OtherRelease, OtherTable
 from tests.hudi.spark import OLDEST_VERSION_OF_8
@@ -69,16 +70,7 @@ def copied(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 @pytest.fixture
 def taken_over(monkeypatch: pytest.MonkeyPatch) -> list[SealedKeys]:
-    """The filters that new files went on with."""
-    found: list[SealedKeys] = []
-    whole = BaseFileWriter.begin_with
-
-    def counted(writer: BaseFileWriter, keys: SealedKeys) -> None:
-        found.append(keys)
-        whole(writer, keys)
-
-    monkeypatch.setattr(BaseFileWriter, "begin_with", counted)
-    return found
+    return filters_taken_over(monkeypatch)
 
 
 def test_hudi_rs_reads_them(tmp_path: Path, copied: list[int]) -> None:

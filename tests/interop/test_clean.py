@@ -53,18 +53,23 @@ def write(spark: SparkSession, table: HudiTable, number: int, **options: str) ->
     table.write(rows, "upsert", **options)
 
 
+def write_slices(spark: SparkSession, path: Path, shape: TableShape) -> None:
+    """Three slices in each of two partitions."""
+    table = HudiTable(spark, path, shape)
+    for number in range(2):
+        write(spark, table, number)
+    table.compact()
+    write(spark, table, 2)
+    table.compact()
+    write(spark, table, 3)
+
+
 @pytest.fixture(scope="module")
 def compacted_twice(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three slices in each of two partitions, with every index that a clean has records for."""
 
     def make(folder: Path) -> None:
-        table = HudiTable(spark, folder / "table", SHAPE)
-        for number in range(2):
-            write(spark, table, number)
-        table.compact()
-        write(spark, table, 2)
-        table.compact()
-        write(spark, table, 3)
+        write_slices(spark, folder / "table", SHAPE)
 
     return made_once(tmp_path_factory, "to_clean", make) / "table"
 
@@ -206,13 +211,7 @@ def made(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: 
     shape = SHAPES[request.param]
 
     def make(folder: Path) -> None:
-        table = HudiTable(spark, folder / "table", shape)
-        for number in range(2):
-            write(spark, table, number)
-        table.compact()
-        write(spark, table, 2)
-        table.compact()
-        write(spark, table, 3)
+        write_slices(spark, folder / "table", shape)
 
     path = made_once(tmp_path_factory, f"to_undo_{request.param.replace(' ', '_')}", make) / "table"
     return HudiTable(spark, path, shape)

@@ -64,6 +64,18 @@ MARKED = {
 }
 
 
+def compacted_twin(table: HudiTable, path: Path) -> HudiTable:
+    """A copy that Hudi compacts where Lakeward compacts the table: both have the rows as before."""
+    before = table.snapshot()
+    twin = table.copy_to(path)
+
+    compact(table)
+    hudi_compacts(twin)
+
+    assert table.snapshot() == table.read_optimized() == twin.snapshot() == before
+    return twin
+
+
 @pytest.mark.wide
 @pytest.mark.parametrize("story", MARKED)
 def test_merge_properties(spark: SparkSession, tmp_path: Path, story: str):
@@ -188,13 +200,7 @@ def test_several_ordering_fields(spark: SparkSession, tmp_path: Path, first: str
     assert kinds.count(BlockType.DELETE) == 1 + has_deletes, "deletes without ordering values, and with"
     assert table.snapshot() == before
     write_ordered(spark, [table], {f"last{number}": (*pair, False) for number, pair in enumerate(pairs)}, "last")
-    before = table.snapshot()
-    twin = table.copy_to(tmp_path / "twin")
-
-    compact(table)
-    hudi_compacts(twin)
-
-    assert table.snapshot() == table.read_optimized() == twin.snapshot() == before
+    twin = compacted_twin(table, tmp_path / "twin")
     both = [table, twin]
     write_ordered(spark, both, {f"put{number}": (*pair, has_deletes) for number, pair in enumerate(pairs)}, "more")
     assert table.snapshot(with_meta=False) == twin.snapshot(with_meta=False)
@@ -239,13 +245,7 @@ def test_rows_without_keys(spark: SparkSession, tmp_path: Path, name: str):
         keyless_rows(spark, ("a", "p", 11, "later", 0), ("x", "p", 10, "new", 20), ("b", "q", 9, "late", 1)), "upsert"
     )
     table.write(keyless_rows(spark, ("c", "p", 12, "", 2)), "delete")
-    before = table.snapshot()
-    twin = table.copy_to(tmp_path / "twin")
-
-    compact(table)
-    hudi_compacts(twin)
-
-    assert table.snapshot() == table.read_optimized() == twin.snapshot() == before
+    twin = compacted_twin(table, tmp_path / "twin")
     for file in table.path.rglob("*.parquet"):
         if ".hoodie" not in file.parts:
             assert set(pq.read_table(file).column("_hoodie_record_key").to_pylist()) <= {None, ""}
@@ -416,13 +416,7 @@ def test_rows_that_are_filled(spark: SparkSession, tmp_path: Path, payload: str,
             table.write(
                 table.frame().limit(3).drop(*[name for name in table.frame().columns if "hoodie" in name]), "delete"
             )
-    before = table.snapshot()
-    twin = table.copy_to(tmp_path / "twin")
-
-    compact(table)
-    hudi_compacts(twin)
-
-    assert table.snapshot() == table.read_optimized() == twin.snapshot() == before
+    twin = compacted_twin(table, tmp_path / "twin")
     both = [table, twin]
     for tick in (14, 15):
         state = chance.getstate()

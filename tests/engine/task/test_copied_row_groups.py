@@ -101,9 +101,8 @@ def without_seal(spec: OperationSpec) -> None:
     path.write_bytes(path.read_bytes().replace(b"lakeward.seal", b"lakeward.none"))
 
 
-@pytest.fixture
-def begun(monkeypatch: pytest.MonkeyPatch) -> list[SealedKeys]:
-    """Each time that a file began with the filter of the one before."""
+def filters_taken_over(monkeypatch: pytest.MonkeyPatch) -> list[SealedKeys]:
+    """Each time that a file begins with the filter of the one before."""
     found: list[SealedKeys] = []
     whole = BaseFileWriter.begin_with
 
@@ -113,6 +112,11 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[SealedKeys]:
 
     monkeypatch.setattr(BaseFileWriter, "begin_with", counted)
     return found
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[SealedKeys]:
+    return filters_taken_over(monkeypatch)
 
 
 def without_copying(
