@@ -18,7 +18,8 @@ Keeps:   1. a key that was added is neither ruled out by a range nor by a filter
          2. a file of another size than its tail says has no tail, nor has one whose directory is torn;
          3. a part that has another CRC than its directory says rules nothing out;
          4. no length in a tail is used before it is known to lie inside of the file.
-Memory:  writing, the keys as they are compressed, 17 to 20 bytes a UUID; reading, the end of the file.
+Memory:  writing, the keys of one run, and those of the others as they are compressed, 17 to 20 bytes a UUID; reading,
+         the end of the file.
 Source:  RFC-06 (bloom and range index of log files); `docs/formats/log-tail.md`
 """
 
@@ -164,14 +165,8 @@ class LogTailBuilder:
     def __init__(self, place: TailPlace = TailPlace()) -> None:
         self._place = place
         self._list = BytesIO()
-        self._writer = pq.ParquetWriter(
-            self._list,
-            _LIST_SCHEMA,
-            compression="zstd",
-            use_dictionary=False,
-            column_encoding={_KEY: "DELTA_BYTE_ARRAY"},
-            store_schema=False,
-        )
+        self._writer: pq.ParquetWriter | None = None
+        """The key list's; None while all keys wait in memory."""
         self._waiting: list[pa.Array] = []
         self._waiting_keys = 0
         self._keys = 0
@@ -186,8 +181,8 @@ class LogTailBuilder:
         self._ends = _widest(self._ends, key_range(keys))
         self._waiting.append(keys)
         self._waiting_keys += len(keys)
-        while self._waiting_keys >= _RUN_KEYS:
-            self._write_run(_RUN_KEYS)
+        while self._waiting_keys > _RUN_KEYS:
+            self._write_run(self._next_run(_RUN_KEYS))
 
     def close(self, *, file_bytes: int, blocks: int) -> bytes:
         """The tail; nothing for a log without keys.
@@ -195,16 +190,17 @@ class LogTailBuilder:
         Args:
             file_bytes: what the file takes without it.
         """
-        self._write_run(self._waiting_keys)
-        self._writer.close()
         if self._ends is None:
             return b""
-        key_list = self._list.getvalue()
+        last = self._next_run(self._waiting_keys)
+        is_alone = self._writer is None
+        key_list = self._close_list(last) if self._keys >= KEYS_LISTED_MIN else b""
+        runs = (lambda: iter((last,))) if is_alone else (lambda: _listed(key_list))
         own = TailKeys(*self._ends, self._keys, None)
         goes_on = self._place.goes_on
         if goes_on is not None and _has_room(goes_on.tail, self._keys):
-            parts = [self._filter_of(key_list, _new_filter(self._keys)).to_bytes()]
-            cumulative, covers = self._filter_of(key_list, goes_on.filter), goes_on.covers
+            parts = [_filled(_new_filter(self._keys), runs()).to_bytes()]
+            cumulative, covers = _filled(goes_on.filter, runs()), goes_on.covers
             before = goes_on.tail
             ends = _widest(self._ends, (before.cumulative.low, before.cumulative.high))
             every = TailKeys(*ends, before.cumulative.count + self._keys, None)
@@ -212,9 +208,9 @@ class LogTailBuilder:
         else:
             parts = [b""]
             room = self._keys * _ROOM_TIMES
-            cumulative, covers = self._filter_of(key_list, _new_filter(room)), self._place.merged
+            cumulative, covers = _filled(_new_filter(room), runs()), self._place.merged
             every, logs = own, 1
-        parts += [key_list if self._keys >= KEYS_LISTED_MIN else b"", cumulative.to_bytes()]
+        parts += [key_list, cumulative.to_bytes()]
         directory = {
             "version": 1,
             "own": {"low": own.low, "high": own.high, "keys": own.count},
@@ -229,21 +225,37 @@ class LogTailBuilder:
         trailer = _TRAILER.pack(size, blocks, len(text), _crc(text, size, blocks))
         return b"".join((_START, *parts, text, trailer, _MAGIC))
 
-    def _write_run(self, keys: int) -> None:
-        if not keys:
-            return
+    def _next_run(self, keys: int) -> pa.StringArray:
+        """The first of the keys that wait, which are so many at least; no others wait then but the rest."""
         waiting = pa.chunked_array(self._waiting, pa.string()).combine_chunks()
-        run = waiting.slice(0, keys)
-        run = run.take(pc.sort_indices(run))
-        self._writer.write_table(pa.table([run], schema=_LIST_SCHEMA), row_group_size=keys)
         rest = waiting.slice(keys)
         self._waiting, self._waiting_keys = ([rest] if len(rest) else []), len(rest)
+        return waiting.slice(0, keys)
 
-    @staticmethod
-    def _filter_of(key_list: bytes, filter_: BloomFilter) -> BloomFilter:
-        for keys in _listed(key_list):
-            filter_.add(keys)
-        return filter_
+    def _write_run(self, run: pa.StringArray) -> None:
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(
+                self._list,
+                _LIST_SCHEMA,
+                compression="zstd",
+                use_dictionary=False,
+                column_encoding={_KEY: "DELTA_BYTE_ARRAY"},
+                store_schema=False,
+            )
+        run = run.take(pc.sort_indices(run))
+        self._writer.write_table(pa.table([run], schema=_LIST_SCHEMA), row_group_size=len(run))
+
+    def _close_list(self, last: pa.StringArray) -> bytes:
+        self._write_run(last)
+        assert self._writer is not None, "a run was written"
+        self._writer.close()
+        return self._list.getvalue()
+
+
+def _filled(filter_: BloomFilter, runs: Iterator[pa.StringArray]) -> BloomFilter:
+    for keys in runs:
+        filter_.add(keys)
+    return filter_
 
 
 def read_log_tail(file: BinaryIO, size: int) -> LogTail | None:
