@@ -54,6 +54,7 @@ COMMANDS: Sequence[tuple[str, Sequence[str]]] = (
     ("index lookup", ("{table}", KEY, "--type", "simple")),
     ("index changes", ("{table}",)),
     ("index tails", ("{table}", "--auto")),
+    ("index strip-tails", ("{table}", *DRY)),
     ("index compare", ("{table}", "--type", "simple", "--type", "record")),
     ("index verify", ("{table}", "--type", "record")),
     ("index drop", ("{table}", "--type", "record")),

@@ -81,6 +81,7 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "layout": [("TABLE",), ("TABLE", "--by", "no_such"), (f"no-such?sig={CANARY}-sas",)],
     "index list": [("TABLE",)],
     "index tails": [("TABLE",), ("TABLE", "--auto"), ("TABLE", "--off")],
+    "index strip-tails": [("TABLE", "--dry-run"), ("TABLE", "--writers", "stopped", *CONF)],
     "index inserts": [("TABLE",), ("TABLE", "--into-logs"), ("TABLE", "--into-base-files")],
     "index build": [
         ("TABLE", "--type", "record", *CONF),

@@ -8,11 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import lakeward
 from lakeward.base.errors import Refused
 from lakeward.format.log.log_tail import LogTail, read_log_tail
+from lakeward.index.bloom.log_coverage import look_at_logs
 from lakeward.index.bloom.slice_index import SliceBloomIndex
 from lakeward.index.index import record_locations
-from lakeward.services.indexing.run.tails import choose_tails, count_tails
+from lakeward.services.indexing.run.tails import choose_tails
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import COPY_ON_WRITE
 from tests.clocks import SkippingClock
@@ -79,6 +81,27 @@ def test_a_lookup_goes_by_the_newest_tail(tmp_path: Path) -> None:
     assert of_tails < storage.opened
 
 
+def test_point_reads_pass_over_slices_by_tails(tmp_path: Path) -> None:
+    """Rows by their keys: a slice is read that has the key in its base file or in a log, and no other one."""
+    base = made(tmp_path / "t")
+    for part in "pqr":
+        write(base, [(f"{part}{number}", 1, part, "a") for number in range(20)], "insert")
+        write(base, [(f"{part}1", 2, part, "b"), (f"{part}2", 2, part, "b")])
+        write(base, [(f"{part}3", 3, part, "c")], "delete")
+    table = lakeward.Table(str(base))
+    for keys, expected, passed in (
+        (["p1"], ["b"], 2),
+        (["p5", "q5"], ["a", "a"], 1),
+        (["q3"], [], 2),
+        (["p11x", "none"], [], 3),
+        (["p2", "q2", "r2"], ["b", "b", "b"], 0),
+    ):
+        plan = (rows := table.scan(keys=keys, columns=["v"])).scan.plan
+        assert rows.to_arrow().column("v").to_pylist() == expected
+        assert plan.groups_without_keys == passed, plan.key_notes
+    assert table.get("r2").column("v").to_pylist() == ["b"]
+
+
 def test_a_log_compaction_covers_its_sources(tmp_path: Path) -> None:
     """Also logs that had no tail: the only way by which tables of other writers get any."""
     base = new_table(tmp_path / "t")
@@ -101,7 +124,7 @@ def test_none_get_one_any_more(tmp_path: Path) -> None:
     base = life(made(tmp_path / "t"))
     choose_tails(STORAGE, scan(base), are_written=False)
     write(base, [("k7", 5, "p", "e")])
-    counts = count_tails(STORAGE, scan(base))
+    counts = look_at_logs(STORAGE, scan(base)).coverage
     assert (counts.logs, counts.with_tail) == (4, 3)
     assert found(base, "k1", "k4", "k7", "none") == {"k1", "k7"}
 

@@ -5,8 +5,9 @@
                                   came back after its delete, so that of a key which it does not have nothing is known
     Lakeward's record index       the same of the keys that are left, with what was committed since; what it does not
                                   have is nowhere
-    ranges and bloom filters      of base files, from Lakeward's cache or the metadata table: no file is opened. A file
-                                  group with a log of which nothing is known may have every key
+    ranges and bloom filters      of base files, from Lakeward's cache or the metadata table; of logs, from the cache or
+                                  their tails, which are read, and the footer of the base file with them. A file group
+                                  with a log of which nothing is known may have every key
     nothing of these              every file group is read, by what its footers say
 
 Each is asked for the keys that those before it left. An index only chooses what is read: rows come from file slices.
@@ -165,7 +166,11 @@ class KeyLookup:
     def _by_filters(self, keys: pa.Array) -> _Found:
         index: SliceBloomIndex = self._open(FILTERS, self._open_filters)
         parts = index.parts(None)
-        found = {part.slice_.group_id for part, _ in index.narrowed(self._storage, parts, keys)}
+        found = {
+            part.slice_.group_id
+            for part, some in index.narrowed(self._storage, parts, keys)
+            if len(index.possible(self._storage, part, some))
+        }
         unknown = self._live - {part.slice_.group_id for part in parts}
         return frozenset(found) | unknown, keys.slice(0, 0)
 
@@ -173,7 +178,7 @@ class KeyLookup:
         if not self._snapshot.config.populate_meta_fields:
             raise Refused("rows carry no keys")
         index = SliceBloomIndex.of(self._storage, self._snapshot, clock=self._clock)
-        if index.bloom.cache is None and index.bloom.metadata is None:
+        if index.bloom.cache is None and index.bloom.metadata is None and not index.reads_tails:
             raise Refused("neither Lakeward's cache nor the metadata table has them; footers say them")
         return index
 

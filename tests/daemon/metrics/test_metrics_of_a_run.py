@@ -79,6 +79,7 @@ def test_a_real_run_emits_what_is_documented_and_nothing_else(tmp_path: Path):
         "lakeward_table_index_behind_seconds",
         "lakeward_table_index_unreadable",
         "lakeward_table_index_coverage_ratio",
+        "lakeward_table_index_coverage_bytes",
         "lakeward_table_index_shadow_compared_keys",
         "lakeward_table_index_shadow_wrong_keys",
         "lakeward_table_index_shadow_clean_commits",

@@ -186,3 +186,66 @@ def test_another_file_of_the_name_is_asked_by_itself(tmp_path: Path) -> None:
     assert dict(life.logs)["first.log"] == size
     found = may_be_in_logs(STORAGE, str(tmp_path), life.logs, "100", pa.array(["k1", "l1", "b"]))
     assert found.tolist() == [False, True, True]
+
+
+def check_no_key_is_missed(life: Life) -> None:
+    there = frozenset().union(*life.keys.values())
+    asked = sorted(there | {f"none{number}" for number in range(20)})
+    found = may_be_in_logs(STORAGE, str(life.folder), life.logs, life.base_instant, pa.array(asked))
+    assert [key for key, is_found in zip(asked, found, strict=True) if key in there and not is_found] == []
+
+
+def test_writes_around_a_compaction(tmp_path: Path) -> None:
+    """RFC-06's t1 to t5: two writes, a compaction scheduled, a write beside it, its end, a write behind it. The log of
+    t4 covers those of the slice that it was written on, which its tail does not speak for once they are gone."""
+    life = Life(tmp_path, Random(5))
+    for time in ("t1", "t2"):
+        life.write(place_of_next(STORAGE, life.before()), frozenset(f"{time}key{number}" for number in range(30)))
+    t2 = list(life.keys)
+    life.clock += 1
+    life.pending = str(life.clock)
+    life.write(place_of_next(STORAGE, life.before()), frozenset(f"t4key{number}" for number in range(30)))
+    check_no_key_is_missed(life)
+    for name in t2:
+        (life.folder / name).unlink()
+        del life.keys[name]
+    life.base_instant, life.pending = life.pending, None
+    place = place_of_next(STORAGE, life.before())
+    assert place == TailPlace()
+    life.write(place, frozenset(f"t5key{number}" for number in range(30)))
+    check_no_key_is_missed(life)
+    gone = pa.array([f"t1key{number}" for number in range(30)])
+    assert may_be_in_logs(STORAGE, str(tmp_path), life.logs, life.base_instant, gone).sum() < 6
+
+
+@pytest.mark.parametrize("kind", ["FULL", "LOG"])
+def test_half_of_the_logs_are_compacted(tmp_path: Path, kind: str) -> None:
+    """RFC-06's logs 1 to 15 of 30, in three cliques, of which one lies on both sides of the cut."""
+    life = Life(tmp_path, Random(5))
+    for log in range(1, 31):
+        if log == 16:
+            life.clock += 1
+            life.pending = str(life.clock)
+        life.write(place_of_next(STORAGE, life.before()), frozenset(f"log{log}key{number}" for number in range(20)))
+    names = list(life.keys)
+    check_no_key_is_missed(life)
+    merged = names[:15]
+    if kind == "LOG":
+        covered = []
+        for name, size in life.logs[:15]:
+            with (tmp_path / name).open("rb") as file:
+                tail = read_log_tail(file, size)
+            assert tail is not None
+            covered.append(CoveredLog(name, size, tail.crc32))
+        keys = frozenset().union(*(life.keys[name] for name in merged))
+        life.write(TailPlace(merged=tuple(covered), under=life.pending), keys)
+        check_no_key_is_missed(life)
+    else:
+        assert life.pending is not None
+        life.base_instant, life.pending = life.pending, None
+    for name in merged:
+        (tmp_path / name).unlink()
+        del life.keys[name]
+    check_no_key_is_missed(life)
+    life.write(place_of_next(STORAGE, life.before()), frozenset(f"log31key{number}" for number in range(20)))
+    check_no_key_is_missed(life)

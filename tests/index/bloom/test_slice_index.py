@@ -48,7 +48,7 @@ def found(index, keys, partitions=None):
 @pytest.mark.parametrize("seed", range(runs(3)))
 @pytest.mark.parametrize("cache", ["none", "whole", "partial", "broken"])
 def test_it_finds_the_rows_of_slices(tmp_path, seed, cache):
-    """Keeps of index/bloom/slice_index: in base files, in logs on them and in logs alone, and none that a log deleted;
+    """Keeps 1 and 2 of index/bloom/slice_index: in base files, in logs on them and in logs alone, and none that a log deleted;
     whatever the cache has, for keys that are there and others, in each partition."""
     print(f"seed {seed}")
     chance = Random(seed)
@@ -73,6 +73,9 @@ def test_it_finds_the_rows_of_slices(tmp_path, seed, cache):
         expected = [row for row in there if row[0] in wanted]
         assert found(index, wanted) == expected
         assert found(index, wanted, ["q"]) == [row for row in expected if row[1] == "q"]
+        for part, some in index.narrowed(STORAGE, index.parts(None), pa.array(wanted, pa.string())):
+            possible = index.possible(STORAGE, part, some).to_pylist()
+            assert {row[0] for row in expected if row[1:] == part.slice_.group_id} <= {*possible} <= {*wanted}
     every = [batch for part in index.parts(None) for batch in index.look_up(STORAGE, part, None)]
     assert sorted(tuple(row.values())[:3] for batch in every for row in batch.to_pylist()) == there
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -20,6 +19,7 @@ from lakeward.cli.index.own_index import DatabaseOption, indexes_of, listed_in_d
 from lakeward.cli.index.view import render_tee, tee_as_json
 from lakeward.cli.result import Result, shown
 from lakeward.cli.terminal import Column, Rendered, new_table
+from lakeward.index.bloom.log_coverage import look_at_logs
 from lakeward.index.index import Indexed
 from lakeward.index.index_type import lookup_type
 from lakeward.index.key_changes.table_commits import staleness
@@ -45,9 +45,15 @@ def list_indexes(
     left = 0
     if tee.shadow is not None:
         left = staleness(opened.storage, snapshot, Indexed(tee.through), clock=SystemClock()).commits
-    return Rendered(
-        document=listed_as_json(opened.base_path, found, tee, left), render=partial(render_listed, found, tee, left)
-    )
+    logs = look_at_logs(opened.storage, snapshot).coverage
+    document = {**listed_as_json(opened.base_path, found, tee, left), "logs": asdict(logs)}
+
+    def render(console: Console) -> None:
+        render_listed(found, tee, left, console)
+        if logs.logs:
+            console.print(logs.summary, highlight=False)
+
+    return Rendered(document=document, render=render)
 
 
 _COLUMNS = {

@@ -12,11 +12,11 @@ from typing import Annotated
 import typer
 
 from lakeward.base.errors import UsageError
-from lakeward.base.quantities import format_size
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.result import Result
-from lakeward.index.tail_choice import TailChoice, read_tail_choice, why_no_tails
-from lakeward.services.indexing.run.tails import TailCounts, choose_tails, count_tails
+from lakeward.index.bloom.log_coverage import LogCoverage, look_at_logs
+from lakeward.index.tail_choice import TailChoice, read_tail_choice
+from lakeward.services.indexing.run.tails import choose_tails
 
 
 def tails(
@@ -45,17 +45,14 @@ def tails(
         choice = choose_tails(storage, snapshot, are_written=auto)
     else:
         choice = read_tail_choice(storage, opened.base_path)
-    counts = count_tails(storage, snapshot) if why_no_tails(snapshot.config) is None else TailCounts()
+    counts = look_at_logs(storage, snapshot).coverage
     document = {"base_path": opened.base_path, "are_written": choice.are_written, **asdict(counts)}
     return Result(document=document, lines=list(_lines(choice, counts)))
 
 
-def _lines(choice: TailChoice, counts: TailCounts) -> Iterator[str]:
+def _lines(choice: TailChoice, counts: LogCoverage) -> Iterator[str]:
     yield "Logs that Lakeward writes get tails." if choice.are_written else "Logs get no tails."
     if counts.logs:
-        yield (
-            f"{counts.with_tail:,} of {counts.logs:,} logs have one, "
-            f"{format_size(counts.with_tail_bytes)} of {format_size(counts.log_bytes)}."
-        )
+        yield f"{counts.with_tail:,} of {counts.logs:,} logs have one. {counts.summary}"
     else:
         yield "The newest slices have no logs."

@@ -4,21 +4,28 @@
     a slice with logs       a key that neither the base file nor a log may have is not in it; for the others the slice
                             is merged
 
-What is known of a log's keys the cache says (`filter_cache`), where it was built with logs, or the log's tail
-(`log_tails`), where an operator lets logs have some; a log of which neither speaks may have every key. Hudi's writers
-with a bloom index look into no logs; so the writes of Lakeward that use `bloom` do not use this one.
+Each is asked for the keys that those before it left, the cheapest first, and none once every key may be in the slice:
+
+    the cache       ranges and filters of the base file, and of logs where it was built with them (`filter_cache`)
+    tails           of the logs that it does not have, where an operator lets logs have some (`log_tails`)
+    the footer      of the base file, where the cache does not have it
+
+A log of which neither cache nor tail speaks may have every key. Hudi's writers with a bloom index look into no logs; so
+the writes of Lakeward that use `bloom` do not use this one.
 
 Touches: file slices, of which some are merged; what `bloom_index` does.
-Keeps:   what it finds of a slice's keys are those of its rows, whatever the cache has.
+Keeps:   1. what it finds of a slice's keys are those of its rows, whatever the cache has;
+         2. a slice that has a row of a key is among those that may have it.
 See:     docs/decisions/0081-the-cache-of-filters.md, docs/decisions/0155-tails-of-logs.md
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -104,6 +111,14 @@ class SliceBloomIndex:
                 start = int(starts[some_keys].min())
                 yield part, spans.keys.slice(start, int(ends[some_keys].max()) - start)
 
+    def possible(self, storage: Storage, part: SlicePart, keys: pa.Array) -> pa.StringArray:
+        """The keys, each once, that the slice may have: what is read for it is less than the slice.
+
+        Where a slice has no logs, only the cache is asked: a reader of the base file reads its footer anyway.
+        """
+        keys = keys.cast(pa.string()).unique()
+        return keys.filter(pa.array(self._may_have(storage, part, keys)))
+
     def look_up(self, storage: Storage, part: SlicePart, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
         """The keys that the slice's rows have of these, each once."""
         if not part.logs:
@@ -112,8 +127,7 @@ class SliceBloomIndex:
             return
         among = None
         if keys is not None:
-            keys = keys.cast(pa.string()).unique()
-            possible = keys.filter(pa.array(self._may_have(storage, part, keys)))
+            possible = self.possible(storage, part, keys)
             if not len(possible):
                 return
             among = frozenset(possible.to_pylist())
@@ -125,37 +139,55 @@ class SliceBloomIndex:
             unknown = pa.nulls(len(found), pa.string())  # a log's rows name their commit, its keys alone do not
             yield pa.RecordBatch.from_arrays([found, *where, unknown], schema=LOCATIONS)
 
-    def _may_have(self, storage: Storage, part: SlicePart, keys: pa.StringArray) -> np.ndarray:
+    def _may_have(self, storage: Storage, part: SlicePart, keys: pa.StringArray) -> npt.NDArray[np.bool_]:
         """For each key whether the base file or a log may have it."""
-        unknown = [log for log, cached in zip(part.slice_.row_logs, part.logs, strict=True) if cached is None]
+        if not self.reads_tails and None in part.logs:
+            return np.ones(len(keys), dtype=np.bool_)
+        asked = _Asked(keys)
+        base = part.base
+        base_keys = None if base is None or base.cached is None else asked.read(storage, base.cached)
+        if base_keys is not None:
+            asked.take(base_keys.possible)
+        unknown = []
+        for log, cached in zip(part.slice_.row_logs, part.logs, strict=True):
+            log_keys = None if cached is None else asked.read(storage, cached)
+            if log_keys is None:
+                unknown.append(log)
+            else:
+                asked.take(log_keys.possible)
         if unknown and not self.reads_tails:
             return np.ones(len(keys), dtype=np.bool_)
         folder = join(self.snapshot.base_path, part.slice_.partition_path)
-        may_have = may_be_in_logs(storage, folder, names_and_sizes(unknown), part.slice_.base_instant, keys)
-        for file_keys in self._file_keys(storage, part):
-            if file_keys is None:
-                return np.ones(len(keys), dtype=np.bool_)
-            left = pa.array(np.flatnonzero(~may_have))
-            possible = file_keys.possible(keys.take(left))
-            may_have |= pc.is_in(keys, possible).to_numpy(zero_copy_only=False)
-        return may_have
-
-    def _file_keys(self, storage: Storage, part: SlicePart) -> Iterator[FileKeys | None]:
-        """What cache and footer say of each file's keys, the logs first; None of one of which nothing can be read."""
-        for cached in part.logs:
-            if cached is not None:
-                yield _read(storage, cached)
-        if part.base is not None:
-            held = None if part.base.cached is None else _read(storage, part.base.cached)
-            path = join(self.snapshot.base_path, part.base.file.path)
-            yield held if held is not None else FileKeys.of_file(storage, path)
+        logs, instant = names_and_sizes(unknown), part.slice_.base_instant
+        if unknown:
+            asked.take(lambda left: left.filter(pa.array(may_be_in_logs(storage, folder, logs, instant, left))))
+        if base is not None and base_keys is None:
+            path = join(self.snapshot.base_path, base.file.path)
+            asked.take(lambda left: FileKeys.of_file(storage, path).possible(left) if part.logs else left)
+        return asked.may_be_there
 
 
-def _read(storage: Storage, cached: CachedKeys) -> FileKeys | None:
-    try:
-        return cached.read(storage)
-    except BrokenFile as error:
-        report_broken(error)
-    except NotFound:
-        pass  # the cache was made again or dropped meanwhile
-    return None
+class _Asked:
+    """Keys that files are asked for, one after the other."""
+
+    def __init__(self, keys: pa.StringArray) -> None:
+        self._keys = keys
+        self.may_be_there = np.zeros(len(keys), dtype=np.bool_)
+
+    def take(self, possible: Callable[[pa.StringArray], pa.StringArray]) -> None:
+        """Ask a file for the keys that none before it may have."""
+        if not self.may_be_there.all():
+            left = possible(self._keys.filter(pa.array(~self.may_be_there)))
+            self.may_be_there |= pc.is_in(self._keys, value_set=left).to_numpy(zero_copy_only=False)
+
+    def read(self, storage: Storage, cached: CachedKeys) -> FileKeys | None:
+        """None where it cannot be read; what rules nothing out where no key is left to ask for."""
+        if self.may_be_there.all():
+            return FileKeys(None, None)
+        try:
+            return cached.read(storage)
+        except BrokenFile as error:
+            report_broken(error)
+        except NotFound:
+            pass  # the cache was made again or dropped meanwhile
+        return None

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from lakeward.base.clock import Clock
 from lakeward.index.bloom.cache_coverage import CacheCoverage
+from lakeward.index.bloom.log_coverage import LogsSeen
 from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import LookupType
 from lakeward.index.key_changes.table_commits import Staleness
@@ -99,6 +100,8 @@ class IndexMemory:
     """The round of checks in which each index was checked last, or was first seen."""
     tee: TeeStatus | None = None
     """The index on trial as of the last plan or comparison; None where there is none."""
+    logs: LogsSeen | None = None
+    """How many bytes of the logs say their keys, as of the last plan; None where that is unknown."""
     unlooked: tuple[int, int] = (0, 0)
     """Commits that were to be looked through for doubled keys at the last plan, and the bytes that they wrote."""
     doubled_keys: int | None = None

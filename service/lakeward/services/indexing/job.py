@@ -33,7 +33,7 @@ from lakeward.services.indexing.settings import IndexSettings
 from lakeward.services.indexing.upkeep.checks import check_indexes, is_check_due, see_indexes
 from lakeward.services.indexing.upkeep.comparisons import compare_tee, describe_comparison, find_tee, is_comparison_due
 from lakeward.services.indexing.upkeep.inserts import commits_to_look_through, describe_look, look_for_doubled_keys
-from lakeward.services.indexing.upkeep.statuses import find_builds, find_indexes
+from lakeward.services.indexing.upkeep.statuses import find_builds, find_indexes, find_log_coverage
 from lakeward.services.indexing.upkeep.tasks import IndexTasks
 from lakeward.services.indexing.upkeep.updates import decide_update, describe_due, update_indexes
 from lakeward.services.service import (
@@ -124,6 +124,7 @@ def _demand(table: IndexCare, facts: TableFacts) -> ServiceDemand:
         for index in find_indexes(table, snapshot)
     )
     memory.builds = builds = find_builds(table, snapshot)
+    memory.logs = find_log_coverage(table, snapshot)
     memory.tee = tee = find_tee(table, snapshot)
     memory.unlooked, unreadable = _unlooked(table, snapshot)
     see_indexes(table)

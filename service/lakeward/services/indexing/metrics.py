@@ -30,6 +30,12 @@ def _doubled_keys(memory: IndexMemory | None, demand: object, now: float) -> Rea
     return None if memory is None or memory.doubled_keys is None else float(memory.doubled_keys)
 
 
+def _log_bytes(memory: IndexMemory | None, demand: object, now: float) -> Reading:
+    if memory is None or memory.logs is None or not memory.logs.coverage.logs:
+        return None
+    return {kind: float(size) for kind, size in memory.logs.coverage.by_kind.items()}
+
+
 def _on_trial(figure: Callable[[TeeStatus], int]) -> Callable[[Any, object, float], Reading]:
     """A figure of the index that is on trial."""
 
@@ -144,6 +150,16 @@ METRICS: tuple[ServiceMetric, ...] = (
         ),
         _of_each(_coverage),
         min,
+    ),
+    MemoryGauge(
+        gauge(
+            "lakeward_table_index_coverage_bytes",
+            "Bytes of the newest slices' logs by what says which keys they have: their own `tail`, the filter `cache`, "
+            "or `nothing`, where a lookup by `bloom --with-logs` merges the slice. Nothing for a table without logs.",
+            "table",
+            "by",
+        ),
+        _log_bytes,
     ),
     MemoryGauge(
         gauge(

@@ -19,6 +19,7 @@ VERBS = (
             Verb("migrate", "index.migrate_command:migrate", "/data/orders --from simple --to record"),
             Verb("rebuild", "index.rebuild_command:rebuild", "/data/orders --type record", of=("metadata",)),
             Verb("drop", "index.rebuild_command:drop", "/data/orders --type record", of=("metadata",)),
+            Verb("strip-tails", "services.strip_tails_command:strip_tails", "/data/orders --dry-run"),
             Verb("tails", "index.tails_command:tails", "/data/orders --auto"),
             Verb("tee", "index.tee_command:tee", "/data/orders --primary simple --shadow bloom"),
             Verb("cut-over", "index.tee_command:cut_over", "/data/orders --after-clean 100"),

@@ -20,10 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
-from lakeward.base.errors import BrokenFile, Refused, StoreBroken, StoreUnavailable, StoreVersion, Unsupported
+from lakeward.base.errors import BrokenFile, NotFound, Refused, StoreBroken, StoreUnavailable, StoreVersion, Unsupported
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.bloom.cache_coverage import find_coverage
+from lakeward.index.bloom.log_coverage import LogsSeen, look_at_logs
 from lakeward.index.build_state import BuildProgress, build_folder, build_under_way
 from lakeward.index.index import Indexed
 from lakeward.index.index_type import INDEX_NAME, OWN_TYPES, IndexType, LookupType
@@ -36,6 +38,8 @@ from lakeward.table.index_definitions import load_index_definitions
 from lakeward.table.snapshot import TableSnapshot
 
 _STORE_AWAY = (StoreUnavailable, StoreBroken, StoreVersion)
+_LOGS_OPENED_MAX: Final = 1_000
+"""One plan opens so many, for their tails."""
 _UNREADABLE = (BrokenFile, Refused, Unsupported)
 
 
@@ -53,6 +57,16 @@ def find_builds(table: IndexCare, snapshot: TableSnapshot) -> Mapping[LookupType
     folders = {kind: build_folder(snapshot.base_path, kind, record) for kind in OWN_TYPES}
     found = {kind: build_under_way(table.storage, snapshot, folder) for kind, folder in folders.items()}
     return {kind: build for kind, build in found.items() if build is not None}
+
+
+def find_log_coverage(table: IndexCare, snapshot: TableSnapshot) -> LogsSeen | None:
+    """How many bytes of its logs say their keys; None where that cannot be known."""
+    seen = table.memory.logs
+    try:
+        tails = None if seen is None else seen.tails
+        return look_at_logs(table.storage, snapshot, tails, opened_max=_LOGS_OPENED_MAX)
+    except (*_UNREADABLE, NotFound):
+        return None
 
 
 @dataclass(frozen=True, slots=True)
