@@ -19,6 +19,7 @@ from lakeward.protocol.index.choices import publish_log_inserts
 from lakeward.protocol.index.inserts import check_inserts
 from lakeward.protocol.lock.lock_choice import stopped_writers_options
 from lakeward.services.indexing.run.insert_choice import end_into_logs, let_into_logs
+from lakeward.services.indexing.run.tails import choose_tails
 from lakeward.services.metadata.run.removal import remove_metadata
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import COPY_ON_WRITE, NewIndex, NewIndexes
@@ -33,6 +34,7 @@ from tests.write.writing import new_table, rows_of, values, write
 
 STORAGE = LocalStorage()
 METADATA, SIMPLE = {"index": IndexType.METADATA}, {"index": IndexType.SIMPLE}
+BLOOM = {"index": IndexType.BLOOM}
 
 
 def made(base: Path, **said: Any) -> Path:
@@ -178,6 +180,40 @@ def test_it_ends_where_no_key_is_in_logs_alone(tmp_path: Path) -> None:
     drop_metadata(base)
     assert values(read_rows(base)) == {"k0": "a", "k1": "c", "k2": "b"}
     assert not end(base).may_hold_keys
+
+
+@pytest.mark.parametrize("tails", [False, True])
+def test_bloom_looks_into_logs_where_lakeward_alone_writes(tmp_path: Path, tails: bool) -> None:
+    """Keeps 4 of write/assignment: a key of a log is updated, deleted, and comes back, and is there once; a writer by base
+    files that came all the same is met with a refusal until the key is there once again."""
+    base = new_table(tmp_path / "t")
+    write(base, [("k0", 1, "p", "a")], **BLOOM)
+    let_into_logs(STORAGE, scan(base), only_lakeward=True)
+    if tails:
+        choose_tails(STORAGE, scan(base), are_written=True)
+    reports = [write(base, [(f"k{n}", 1, "p", "a"), ("k0", n + 1, "p", f"{n}")], **BLOOM) for n in range(1, 5)]
+    assert [(report.inserted, report.updated) for report in reports] == [(1, 1)] * 4
+    assert files(base) == (1, 4)
+    write(base, [("k2", 2, "p", None)], "delete", **BLOOM)
+    write(base, [("k1", 2, "p", "b"), ("k1", 2, "q", "q"), ("k2", 3, "p", "b")], **BLOOM)
+    assert [(row["id"], row["v"]) for row in read_rows(base) if row["part"] == "p"] == [
+        ("k0", "4"), ("k1", "b"), ("k2", "b"), ("k3", "a"), ("k4", "a")
+    ]  # fmt: skip
+    with pytest.raises(Refused, match="is not written by the index simple while keys may be in logs alone"):
+        write(base, [("k1", 3, "p", "c")], **SIMPLE)
+    with unseen(base):
+        write(base, [("k3", 3, "p", "c")], **SIMPLE)
+    with pytest.raises(Refused, match="doubled 1 key of .*: 'k3'"):
+        write(base, [("k9", 1, "p", "a")], **BLOOM)
+    kept = [(row["id"], row["ts"], "p", row["v"]) for row in read_rows(base) if row["part"] == "p" and row["v"] != "c"]
+    write(base, kept, "insert_overwrite", **BLOOM)
+    clock = SkippingClock()
+    clock.slept = 60.0
+    compact(base, FaultyStorage(), ScriptedProcesses(), FULL, clock=clock)
+    ended = end(base)
+    assert not ended.may_hold_keys and not ended.only_lakeward
+    write(base, [("k3", 5, "p", "d")], clock=clock, **SIMPLE)
+    assert values([row for row in read_rows(base) if row["part"] == "p"])["k3"] == "d"
 
 
 def test_a_write_that_is_under_way_keeps_it_from_ending(tmp_path: Path) -> None:

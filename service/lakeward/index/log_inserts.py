@@ -6,7 +6,8 @@
     into logs          `lakeward write` puts new keys into logs, where its index finds them there
     into base files    no new key goes into a log; some may still be in logs alone, until every log is compacted
 
-While keys may be in logs alone an index of base files does not find them. No file of a Hudi table says by which index
+While keys may be in logs alone an index of base files does not find them, but for `bloom` where Lakeward alone writes
+the table: there it looks into logs, too (`bloom/slice_index`). No file of a Hudi table says by which index
 its other writers go: so an operator does, and the base files of each commit since are looked through for keys that
 are in logs as well (`index/doubled_keys`).
 
@@ -23,6 +24,7 @@ from typing import Any, Final
 
 from lakeward.base.errors import Refused
 from lakeward.base.paths import join
+from lakeward.index.index_type import IndexType
 from lakeward.index.manifest_form import ManifestForm, TableChoice
 from lakeward.index.out_of_use import FOLDER
 from lakeward.storage.storage import Storage
@@ -34,6 +36,9 @@ class LogInserts(TableChoice):
     into_logs: bool = False
     may_hold_keys: bool = False
     """Keys may be in logs alone."""
+    only_lakeward: bool = False
+    """Lakeward alone writes the table, as an operator said: `lakeward write` by `bloom` finds keys in logs, and puts new
+    ones there. Hudi's writers by that index would insert each of them again."""
     through: str | None = None
     """The base files of what completed up to this time hold no key that is in a log of another file group."""
 
@@ -44,7 +49,7 @@ def _document(said: LogInserts) -> Mapping[str, Any]:
 
 def _log_inserts(number: int, document: Mapping[str, Any]) -> LogInserts:
     said = {name: document[name] for name in ("into_logs", "may_hold_keys", "through", "by")}
-    return LogInserts(number, **said)
+    return LogInserts(number, only_lakeward=document.get("only_lakeward", False), **said)
 
 
 LOG_INSERTS_FORM: Final = ManifestForm(
@@ -65,6 +70,11 @@ def log_inserts_folder(base_path: str) -> str:
 def read_log_inserts(storage: Storage, base_path: str) -> LogInserts:
     """What holds. Raises what `ManifestForm.decode` does."""
     return LOG_INSERTS_FORM.read_newest(storage, log_inserts_folder(base_path)) or LogInserts()
+
+
+def looks_into_logs(said: LogInserts, index: IndexType) -> bool:
+    """Whether writes by this index find keys of base files, and of logs with them."""
+    return said.may_hold_keys and said.only_lakeward and index is IndexType.BLOOM
 
 
 def check_none_in_logs(said: LogInserts, *, what: str) -> None:

@@ -6,7 +6,8 @@ Touches: the input; reads the table; storage, reading the first rows of a few ba
 Keeps:   1. nothing is written;
          2. a generator whose keys are not those of the rows is refused, with a row that shows it;
          3. so is one whose paths are not, as far as rows show;
-         4. by an index of base files no key is looked for while some may be in logs alone.
+         4. by an index of base files no key is looked for while some may be in logs alone, but by one that looks into
+            logs, too.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from lakeward.format.parquet.unreadable import broken_if_unreadable
 from lakeward.format.projection import project
 from lakeward.format.timeline.commit_metadata import CommitMetadata, read_commit_metadata
 from lakeward.index.bloom.log_tails import LogsBefore
-from lakeward.index.log_inserts import check_none_in_logs, read_log_inserts
+from lakeward.index.log_inserts import check_none_in_logs, looks_into_logs, read_log_inserts
 from lakeward.index.tail_choice import gets_tails
 from lakeward.merge.rules.ordering_type import integer_fields, ordering_columns
 from lakeward.protocol.serviced_table import ServicedTable
@@ -169,7 +170,8 @@ def assign_rows(write: Unassigned, *, open_index: OpenIndex | None = None) -> As
     table, snapshot, request, schema = write.table, write.snapshot, write.request, write.schema
     # The write's instant is on the timeline by now: who ends inserts into logs after this sees it pending.
     said = read_log_inserts(table.storage, table.base_path)
-    if request.index.finds_keys_in_base_files and request.operation.finds_keys:
+    in_logs = looks_into_logs(said, request.index)
+    if request.index.finds_keys_in_base_files and request.operation.finds_keys and not in_logs:
         check_none_in_logs(said, what=f"The table is not written by the index {request.index}")
     if request.operation is WriteOperation.DELETE_PARTITION:
         workload = Workload({(path, None): 0 for path in request.partitions})
@@ -177,7 +179,9 @@ def assign_rows(write: Unassigned, *, open_index: OpenIndex | None = None) -> As
         keying = _keying(table, snapshot, request, schema)
 
         def tag() -> Workload:
-            tagging = choose_tagging(table.storage, snapshot, request, clock=table.clock, open_index=open_index)
+            tagging = choose_tagging(
+                table.storage, snapshot, request, clock=table.clock, open_index=open_index, in_logs=in_logs
+            )
             return write.flow.tag(keying, tagging, on_progress=write.on_progress)
 
         workload = while_index_moves(tag)
@@ -191,6 +195,7 @@ def assign_rows(write: Unassigned, *, open_index: OpenIndex | None = None) -> As
         new_uuid=lambda: str(uuid4()),
         memory_bytes=table.options.memory_bytes,
         into_logs=said.into_logs,
+        looks_into_logs=in_logs,
     )
     gets = gets_tails(table.storage, table.base_path, snapshot.config)
     return _with_tails(snapshot, assignment) if gets else assignment

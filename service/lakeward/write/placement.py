@@ -11,7 +11,7 @@
     bulk_insert           new base files alone; a bucket takes it as above
     insert_overwrite      new base files alone; the groups of the partitions that are written, or of all, go
 
-Where an operator lets new keys go into logs (`index/log_inserts`), an upsert that finds keys by their places puts them
+Where an operator lets new keys go into logs (`index/log_inserts`), an upsert that finds keys there puts them
 on the smallest slices, by base file and logs, as many of them as it takes, and into new files what does not fit there.
 
 Sizes decide which group takes new keys, as in Hudi: base files below a limit are filled up to another one. In its
@@ -70,6 +70,7 @@ def place(
     new_uuid: Callable[[], str],
     memory_bytes: int = MEMORY_BYTES,
     into_logs: bool = False,
+    looks_into_logs: bool = False,
 ) -> Assignment:
     """The targets of a write, and the shares that they have of its rows.
 
@@ -80,6 +81,7 @@ def place(
         row_bytes: how large a row is in a base file, where `average_row_bytes` knows it.
         memory_bytes: what a merge may take.
         into_logs: an operator lets new keys go into logs.
+        looks_into_logs: an index of base files finds keys in logs, too.
 
     Raises `Refused` for file groups that the rows belong to and that cannot be written, and for an index that is not
     the one that the table's file groups were made by; `TryLater` where a pending write is in the way; `UsageError` for
@@ -89,7 +91,8 @@ def place(
     _check_partitions(snapshot, {*replaced, *(partition_path for partition_path, _ in workload.rows)})
     if request.operation is WriteOperation.DELETE_PARTITION:
         return Assignment((), {}, replaced)
-    into_logs = into_logs and puts_into_logs(snapshot.config, request)
+    finds_there = request.index.keeps_places or looks_into_logs
+    into_logs = into_logs and finds_there and puts_into_logs(snapshot.config, request)
     placing = _Placing(snapshot, request, instant, schema, row_bytes, new_uuid, memory_bytes, replaced, into_logs)
     partitions: dict[str, dict[str | None, int]] = defaultdict(dict)
     for (partition_path, at), rows in workload.rows.items():
@@ -103,11 +106,11 @@ def place(
 
 
 def puts_into_logs(config: TableConfig, request: WriteRequest) -> bool:
-    """Whether new keys of such a write go into logs where an operator lets them.
+    """Whether new keys of such a write go into logs where an operator lets them, and its index finds them there.
 
     Operations that look for no key keep each row, and in a log rows of one key are folded.
     """
-    return config.is_merge_on_read and request.operation is WriteOperation.UPSERT and request.index.keeps_places
+    return config.is_merge_on_read and request.operation is WriteOperation.UPSERT
 
 
 def average_row_bytes(commits: Iterable[CommitMetadata], sizes: FileSizes) -> int | None:

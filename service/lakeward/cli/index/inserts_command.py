@@ -29,6 +29,14 @@ def inserts(
             "by its record index.",
         ),
     ] = False,
+    only_lakeward: Annotated[
+        bool,
+        typer.Option(
+            "--only-lakeward",
+            help="With --into-logs: no other program writes the table. Then `lakeward write --index bloom` finds keys "
+            "in logs, and puts new ones there, too.",
+        ),
+    ] = False,
     into_base_files: Annotated[
         bool, typer.Option("--into-base-files", help="New keys go into base files, as by default.")
     ] = False,
@@ -38,14 +46,16 @@ def inserts(
     Small inserts then make no new base files. It costs two things. A writer with another index, such as Hudi's default
     (SIMPLE), looks at base files alone and inserts such a key again, so queries give both rows. And read-optimized
     queries see the new rows only after a FULL compaction. The table remembers what was said; upserts with the indexes
-    metadata, record and postgres follow it. Without options, or before each write, the commits since are checked for
+    metadata, record and postgres follow it, and with --only-lakeward those with bloom. Without options, or before each write, the commits since are checked for
     keys that are in a base file and in a log: refused with exit 2 if there are any.
     """
     if into_logs and into_base_files:
         raise UsageError("--into-logs and --into-base-files exclude each other.", remedy="Give one of them.")
     storage, base_path = opened.storage, opened.base_path
+    if only_lakeward and not into_logs:
+        raise UsageError("--only-lakeward needs --into-logs.", remedy="Give both, or neither.")
     if into_logs:
-        said = let_into_logs(storage, opened.snapshot())
+        said = let_into_logs(storage, opened.snapshot(), only_lakeward=only_lakeward)
     elif into_base_files:
         said = end_into_logs(storage, base_path, opened.snapshot)
     else:
@@ -55,6 +65,7 @@ def inserts(
             "base_path": base_path,
             "into_logs": said.into_logs,
             "may_hold_keys": said.may_hold_keys,
+            "only_lakeward": said.only_lakeward,
             "through": said.through,
         },
         lines=list(_lines(said)),
@@ -67,8 +78,9 @@ def _lines(said: LogInserts) -> Iterator[str]:
     else:
         yield "New keys go into base files."
         if said.may_hold_keys:
+            refused = "simple" if said.only_lakeward else "simple and bloom"
             yield (
-                "Some may still be in logs alone, so writes by simple and bloom are refused: compact every file group "
+                f"Some may still be in logs alone, so writes by {refused} are refused: compact every file group "
                 "that has logs (`lakeward compact`), then run this command with --into-base-files again."
             )
     if said.may_hold_keys:

@@ -17,6 +17,7 @@ from lakeward.base.errors import Refused, UsageError
 from lakeward.base.paths import join
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.bloom.bloom_index import BloomIndex
+from lakeward.index.bloom.slice_index import SliceBloomIndex
 from lakeward.index.index import Index, WritableIndex
 from lakeward.index.index_type import IndexType
 from lakeward.index.metadata_record_index import MetadataRecordIndex, check_record_index
@@ -85,12 +86,14 @@ def choose_tagging(
     *,
     clock: Clock,
     open_index: OpenIndex | None = None,
+    in_logs: bool = False,
 ) -> Tagging:
     """Raises what `check_tagging` does; by an index of Lakeward what `current_index` does, too.
 
     Args:
         snapshot: of the whole table.
         open_index: the index of Lakeward that the request names.
+        in_logs: keys may be in logs alone, and the index of base files that the request names looks there, too.
     """
     check_tagging(storage, snapshot, request, open_index)
     if request.index is IndexType.BUCKET:
@@ -105,6 +108,9 @@ def choose_tagging(
         assert open_index is not None, "it was checked"
         index = current_index(storage, snapshot, open_index(snapshot))
         _check_moves(index, request)
+    elif in_logs:
+        assert request.index is IndexType.BLOOM, "the others refuse"
+        index = SliceBloomIndex.of(storage, snapshot, clock=clock)
     elif request.index.has_filters:
         index = BloomIndex.of(storage, snapshot, clock=clock, is_global=request.index.is_global)
     else:

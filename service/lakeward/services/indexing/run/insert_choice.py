@@ -6,7 +6,8 @@ A write has its instant on the timeline before it reads the choice, so one that 
 or its logs are there.
 
 Touches: the folder of `index/log_inserts`; the table, reading.
-Keeps:   1. only a merge-on-read table is let whose properties name no other index than the record index;
+Keeps:   1. only a merge-on-read table is let whose properties name no other index than the record index, or than the
+            bloom index where Lakeward alone writes it;
          2. that no key is in logs alone is said only of a table without logs and without pending writes.
 See:     docs/decisions/0133-new-keys-in-logs.md
 """
@@ -27,16 +28,20 @@ from lakeward.table.table_config import RECORD_INDEX_TYPES
 from lakeward.table.timeline.timeline import WRITE_ACTIONS
 
 
-def let_into_logs(storage: Storage, snapshot: TableSnapshot) -> LogInserts:
+def let_into_logs(storage: Storage, snapshot: TableSnapshot, *, only_lakeward: bool = False) -> LogInserts:
     """New keys go into logs from now on. Raises `Refused` where the table shows that they would be lost sight of, and
-    `Conflict`."""
-    _check_can_be_let(snapshot)
+    `Conflict`.
+
+    Args:
+        only_lakeward: no other program writes the table.
+    """
+    _check_can_be_let(snapshot, only_lakeward=only_lakeward)
     said = read_log_inserts(storage, snapshot.base_path)
     through = said.through
     if not said.may_hold_keys:
         newest = newest_change(snapshot.timeline)
         through = None if newest is None else newest.completed
-    changed = replace(said, into_logs=True, may_hold_keys=True, through=through)
+    changed = replace(said, into_logs=True, may_hold_keys=True, only_lakeward=only_lakeward, through=through)
     return publish_log_inserts(storage, snapshot.base_path, said, changed)
 
 
@@ -46,7 +51,8 @@ def end_into_logs(storage: Storage, base_path: str, snapshot_now: Callable[[], T
     if said.into_logs:
         said = publish_log_inserts(storage, base_path, said, replace(said, into_logs=False))
     if said.may_hold_keys and _has_no_logs(snapshot_now()):
-        said = publish_log_inserts(storage, base_path, said, replace(said, may_hold_keys=False, through=None))
+        ended = replace(said, may_hold_keys=False, only_lakeward=False, through=None)
+        said = publish_log_inserts(storage, base_path, said, ended)
     return said
 
 
@@ -56,12 +62,13 @@ def _has_no_logs(snapshot: TableSnapshot) -> bool:
     return not any(slice_.row_logs for group in snapshot.file_groups for slice_ in group.read_slices)
 
 
-def _check_can_be_let(snapshot: TableSnapshot) -> None:
+def _check_can_be_let(snapshot: TableSnapshot, *, only_lakeward: bool) -> None:
     config = snapshot.config
+    known = (*RECORD_INDEX_TYPES, "BLOOM") if only_lakeward else RECORD_INDEX_TYPES
     why = None
     if not config.is_merge_on_read:
         why = "It is copied on write, and has no logs."
-    elif config.index_type is not None and config.index_type not in RECORD_INDEX_TYPES:
+    elif config.index_type is not None and config.index_type not in known:
         why = f"Its writers find keys by the index {config.index_type} (hoodie.index.type), which does not find them "
         why += "in logs, or puts them there anyway."
     if why is not None:
