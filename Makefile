@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: docs help setup demo demo-write demo-cluster run check test nightly nightly-tests simulate interleavings long-life fuzz interop-full crashes mutants soak soak-locks soak-writers soak-inserts soak-clustering test-services lint format interop bench bench-compaction bench-writes bench-small-inserts bench-clustering bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page service-pages command-page json-page pictures release image-dry-run \
+.PHONY: docs help setup demo demo-write demo-cluster run check test nightly nightly-tests simulate interleavings long-life fuzz interop-full crashes mutants soak soak-locks soak-writers soak-inserts soak-ingest soak-clustering test-services lint format interop bench bench-compaction bench-writes bench-small-inserts bench-clustering bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page service-pages command-page json-page pictures release image-dry-run \
 	wheels executor-env lock clean
 
 help: ## Say what there is to do
@@ -120,6 +120,9 @@ soak-writers: .venv/ready ## Let Hudi's writer and ours write to one table at on
 soak-inserts: .venv/ready ## Let both writers insert new keys into logs at once, 10 minutes: make soak-inserts SECONDS=600
 	LAKEWARD_SOAK_SECONDS=$(or $(SECONDS),600) $(BIN)/python -m pytest -s --timeout=0 tests/interop/test_two_writers.py -m "wide or not wide" \
 		-k mor-into-logs
+
+soak-ingest: .venv/ready ## Ingest into logs with tails for an hour, killed again and again: make soak-ingest SECONDS=3600
+	LAKEWARD_SOAK_SECONDS=$(or $(SECONDS),3600) $(BIN)/python -m pytest -s --timeout=0 tests/write/test_ingest_soak.py
 
 soak-clustering: .venv/ready ## Cluster all the time beside Hudi's writers, 15 minutes on each lock: make soak-clustering SECONDS=900
 	LAKEWARD_SOAK_SECONDS=$(or $(SECONDS),900) $(BIN)/python -m pytest -s --timeout=0 tests/interop/test_clustering_soak.py -m "wide or not wide"

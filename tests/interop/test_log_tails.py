@@ -12,10 +12,12 @@ import pytest
 
 from tests.hudi.other_release import OtherRelease
 from tests.hudi.spark import HUDI_VERSION, OLDEST_VERSION, OLDEST_VERSION_OF_8
-from tests.hudi.table import HudiTable
+from tests.hudi.table import HudiTable, TableShape
 from tests.interop.every_query import judge_every_query
 from tests.interop.lakeward_cli import lakeward
 from tests.interop.test_our_writes import KINDS, Rows, Turns
+from tests.soak.ingest import rows_after
+from tests.write.test_ingest_soak import soak
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,6 +85,14 @@ def test_releases_go_on_with_tables_full_of_tails(spark: SparkSession, tmp_path:
         judge_every_query(turns.table)
     exit_code, report = lakeward("verify", str(turns.table.path), "--all")
     assert exit_code == 0, report
+
+
+@pytest.mark.timeout(2 * 3600)
+def test_hudi_reads_what_was_ingested(spark: SparkSession, tmp_path: Path) -> None:
+    """A minute of ingest by a process that is killed again and again, with log compactions, compactions and cleans."""
+    expected = rows_after(soak(tmp_path, 60.0))
+    found = HudiTable(spark, tmp_path / "table", TableShape()).frame().select("id", "ts", "part", "v").collect()
+    assert sorted(tuple(row) for row in found) == sorted(expected.values())
 
 
 BY_BLOOM = ("--type", "bloom", "--with-logs")

@@ -1,0 +1,87 @@
+"""Continuous ingest, as the test plan of RFC-06 asks: upserts, deletes and compactions of a table whose logs have tails,
+by a process that is killed again and again. Each key is there once, with the row of its last step, and lookups by logs
+find just these.
+
+LAKEWARD_SOAK_SECONDS says how long (`make soak-ingest` says longer), LAKEWARD_SEED which chance.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+from lakeward.base.clock import SystemClock
+from lakeward.index.bloom.log_coverage import look_at_logs
+from lakeward.index.bloom.slice_index import SliceBloomIndex
+from lakeward.index.index import record_locations
+from lakeward.storage.local import LocalStorage
+from tests.our_reader import read_rows, scan
+from tests.runs import NIGHTLY
+from tests.soak import ingest
+
+REPOSITORY = Path(__file__).parents[2]
+SECONDS = float(os.environ.get("LAKEWARD_SOAK_SECONDS", "60" if NIGHTLY else "6"))
+LOOK_SECONDS = 60.0
+"""After which it is seen what the table holds."""
+
+
+def ingesting(folder: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", "tests.soak.ingest", str(folder)], cwd=REPOSITORY)
+
+
+def check(folder: Path, steps: int) -> None:
+    base = folder / "table"
+    expected = ingest.rows_after(steps)
+    rows = read_rows(base)
+    assert [key for key, times in Counter(row["id"] for row in rows).items() if times > 1] == []
+    assert {row["id"]: (row["id"], row["ts"], row["part"], row["v"]) for row in rows} == expected
+    snapshot = scan(base)
+    index = SliceBloomIndex.of(LocalStorage(), snapshot, clock=SystemClock())
+    every = sorted({row[0] for number in range(steps) for row in ingest.step_of(number)[1]})
+    found = record_locations(LocalStorage(), index, pa.array([*every, "none"])).column("_hoodie_record_key").to_pylist()
+    assert sorted(found) == sorted(expected)
+    assert look_at_logs(LocalStorage(), snapshot).coverage.unknown_bytes == 0
+
+
+def soak(folder: Path, seconds: float) -> int:
+    """How many steps were done."""
+    seed = os.environ.get("LAKEWARD_SEED") or secrets.token_hex(4)
+    print(f"LAKEWARD_SEED={seed}")
+    chance = Random(seed)
+    ingest.make(folder)
+    ends = time.monotonic() + seconds
+    next_look = time.monotonic() + LOOK_SECONDS
+    kills = 0
+    while time.monotonic() < ends:
+        before = ingest.steps_done(folder)
+        process = ingesting(folder)
+        while process.poll() is None and ingest.steps_done(folder) == before:
+            time.sleep(0.05)
+        time.sleep(chance.uniform(0, min(10.0, seconds / 6)))
+        assert process.poll() is None, "it ended by itself"
+        process.kill()
+        process.wait()
+        kills += 1
+        if time.monotonic() > next_look:
+            check(folder, ingest.finish(folder))
+            next_look = time.monotonic() + LOOK_SECONDS
+    steps = ingest.finish(folder)
+    check(folder, steps)
+    print(f"{steps} steps, {kills} kills")
+    return steps
+
+
+@pytest.mark.slow
+@pytest.mark.turns(15)
+@pytest.mark.timeout(2 * 3600)
+def test_rows_are_those_of_the_steps(tmp_path: Path) -> None:
+    soak(tmp_path, SECONDS)
