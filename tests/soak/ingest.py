@@ -1,5 +1,5 @@
-"""A process that ingests into a table whose logs have tails, by the bloom index and new keys into logs, until it is killed:
-upserts of old and new keys, deletes, compactions in between, and cleans.
+"""A process that ingests into a table whose logs have tails, by the bloom index and new keys into logs, until it is
+killed: upserts of old and new keys, deletes, compactions in between, and cleans.
 
 What a step does follows from its number alone, and doing it again changes nothing. So a process that comes after one
 that was killed begins with the step that was not reported as done, and `rows_after` says what the table holds.
@@ -21,9 +21,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any
-
-import pyarrow as pa
 
 from lakeward.index.index_type import IndexType
 from lakeward.protocol.owner import Processes
@@ -38,7 +35,7 @@ from tests.crash.compacting import FULL, LOG, compactor
 from tests.our_reader import scan
 from tests.services.clean.run.cleaning import choose_old
 from tests.services.metadata.run.compacting_metadata import serviced_table
-from tests.write.writing import COLUMNS, new_table, write
+from tests.write.writing import new_table, write
 
 STORAGE = LocalStorage()
 NEW_KEYS, OLD_KEYS, GONE_KEYS = 30, 60, 8

@@ -1,6 +1,6 @@
-"""Continuous ingest, as the test plan of RFC-06 asks: upserts, deletes and compactions of a table whose logs have tails,
-by a process that is killed again and again. Each key is there once, with the row of its last step, and lookups by logs
-find just these.
+"""Continuous ingest, as the test plan of RFC-06 asks: upserts, deletes and compactions of a table whose logs have
+tails, by a process that is killed again and again. Each key is there once, with the row of its last step, and lookups
+by logs find just these.
 
 LAKEWARD_SOAK_SECONDS says how long (`make soak-ingest` says longer), LAKEWARD_SEED which chance.
 """

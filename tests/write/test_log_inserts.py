@@ -184,8 +184,8 @@ def test_it_ends_where_no_key_is_in_logs_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tails", [False, True])
 def test_bloom_looks_into_logs_where_lakeward_alone_writes(tmp_path: Path, tails: bool) -> None:
-    """Keeps 4 of write/assignment: a key of a log is updated, deleted, and comes back, and is there once; a writer by base
-    files that came all the same is met with a refusal until the key is there once again."""
+    """Keeps 4 of write/assignment: a key of a log is updated, deleted, and comes back, and is there once; after a
+    writer by base files that came all the same, writes are refused until the key is there once again."""
     base = new_table(tmp_path / "t")
     write(base, [("k0", 1, "p", "a")], **BLOOM)
     let_into_logs(STORAGE, scan(base), only_lakeward=True)
@@ -203,7 +203,7 @@ def test_bloom_looks_into_logs_where_lakeward_alone_writes(tmp_path: Path, tails
         write(base, [("k1", 3, "p", "c")], **SIMPLE)
     with unseen(base):
         write(base, [("k3", 3, "p", "c")], **SIMPLE)
-    with pytest.raises(Refused, match="doubled 1 key of .*: 'k3'"):
+    with pytest.raises(Refused, match=r"doubled 1 key of .*: 'k3'"):
         write(base, [("k9", 1, "p", "a")], **BLOOM)
     kept = [(row["id"], row["ts"], "p", row["v"]) for row in read_rows(base) if row["part"] == "p" and row["v"] != "c"]
     write(base, kept, "insert_overwrite", **BLOOM)

@@ -37,8 +37,8 @@ class LogInserts(TableChoice):
     may_hold_keys: bool = False
     """Keys may be in logs alone."""
     only_lakeward: bool = False
-    """Lakeward alone writes the table, as an operator said: `lakeward write` by `bloom` finds keys in logs, and puts new
-    ones there. Hudi's writers by that index would insert each of them again."""
+    """Lakeward alone writes the table, as an operator said: `lakeward write` by `bloom` finds keys in logs, and puts
+    new ones there. Hudi's writers by that index would insert each of them again."""
     through: str | None = None
     """The base files of what completed up to this time hold no key that is in a log of another file group."""
 

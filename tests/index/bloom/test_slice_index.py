@@ -48,8 +48,8 @@ def found(index, keys, partitions=None):
 @pytest.mark.parametrize("seed", range(runs(3)))
 @pytest.mark.parametrize("cache", ["none", "whole", "partial", "broken"])
 def test_it_finds_the_rows_of_slices(tmp_path, seed, cache):
-    """Keeps 1 and 2 of index/bloom/slice_index: in base files, in logs on them and in logs alone, and none that a log deleted;
-    whatever the cache has, for keys that are there and others, in each partition."""
+    """Keeps 1 and 2 of index/bloom/slice_index: in base files, in logs on them and in logs alone, and none that a log
+    deleted; whatever the cache has, for keys that are there and others, in each partition."""
     print(f"seed {seed}")
     chance = Random(seed)
     keys = sorted({"".join(chance.choices(LETTERS, k=chance.randrange(1, 5))) for _ in range(80)})
@@ -73,9 +73,9 @@ def test_it_finds_the_rows_of_slices(tmp_path, seed, cache):
         expected = [row for row in there if row[0] in wanted]
         assert found(index, wanted) == expected
         assert found(index, wanted, ["q"]) == [row for row in expected if row[1] == "q"]
-        for part, some in index.narrowed(STORAGE, index.parts(None), pa.array(wanted, pa.string())):
-            possible = index.possible(STORAGE, part, some).to_pylist()
-            assert {row[0] for row in expected if row[1:] == part.slice_.group_id} <= {*possible} <= {*wanted}
+        for asked, some in index.narrowed(STORAGE, index.parts(None), pa.array(wanted, pa.string())):
+            possible = index.possible(STORAGE, asked, some).to_pylist()
+            assert {row[0] for row in expected if row[1:] == asked.slice_.group_id} <= {*possible} <= {*wanted}
     every = [batch for part in index.parts(None) for batch in index.look_up(STORAGE, part, None)]
     assert sorted(tuple(row.values())[:3] for batch in every for row in batch.to_pylist()) == there
 

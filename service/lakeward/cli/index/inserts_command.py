@@ -46,8 +46,9 @@ def inserts(
     Small inserts then make no new base files. It costs two things. A writer with another index, such as Hudi's default
     (SIMPLE), looks at base files alone and inserts such a key again, so queries give both rows. And read-optimized
     queries see the new rows only after a FULL compaction. The table remembers what was said; upserts with the indexes
-    metadata, record and postgres follow it, and with --only-lakeward those with bloom. Without options, or before each write, the commits since are checked for
-    keys that are in a base file and in a log: refused with exit 2 if there are any.
+    metadata, record and postgres follow it, and with --only-lakeward those with bloom. Without options, or before each
+    write, the commits since are checked for keys that are in a base file and in a log: refused with exit 2 if there are
+    any.
     """
     if into_logs and into_base_files:
         raise UsageError("--into-logs and --into-base-files exclude each other.", remedy="Give one of them.")

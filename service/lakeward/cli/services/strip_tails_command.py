@@ -41,7 +41,7 @@ def strip_tails(
     """Take the tails of logs away, before a program reads the table that cannot read them.
 
     No log gets a tail from then on, as after `lakeward index tails TABLE --off`, and each file group that has a log
-    with one is compacted (FULL). Files of earlier slices keep theirs until they are cleaned; only queries of an
+    with one is compacted (FULL). Files of earlier slices keep their tails until they are cleaned; only queries of an
     earlier moment read them.
     """
     storage, clock = opened.storage, SystemClock()
@@ -71,11 +71,11 @@ def strip_tails(
         )
         if dry_run:
             planned = compactor.preview().outcome.operations
-            groups = {(operation.partition_path, operation.file_id) for operation in planned}
-            return _result(seen.coverage, seen.coverage, sorted(groups), is_dry=True)
-        operations = [operation for plan in compactor.compact().plans for operation in plan.operations]
-    groups = {(operation.partition_path, operation.file_id) for operation in operations}
-    return _result(seen.coverage, look_at_logs(storage, opened.snapshot()).coverage, sorted(groups))
+            named = [(operation.partition_path, operation.file_id) for operation in planned]
+            return _result(seen.coverage, seen.coverage, named, is_dry=True)
+        done = [operation for plan in compactor.compact().plans for operation in plan.operations]
+    named = [(operation.partition_path, operation.file_id) for operation in done]
+    return _result(seen.coverage, look_at_logs(storage, opened.snapshot()).coverage, named)
 
 
 def _result(before: LogCoverage, after: LogCoverage, groups: Sequence[GroupId] = (), *, is_dry: bool = False) -> Result:
@@ -93,7 +93,7 @@ def _result(before: LogCoverage, after: LogCoverage, groups: Sequence[GroupId] =
     else:
         lines = [f"Compacted {compacted}: no log of the newest slices has a tail any more."]
     document = {
-        "file_groups": [{"partition_path": path, "file_id": file_id} for path, file_id in groups],
+        "file_groups": [{"partition_path": path, "file_id": file_id} for path, file_id in sorted(groups)],
         "before": asdict(before),
         "after": asdict(after),
     }

@@ -195,7 +195,10 @@ class LogTailBuilder:
         last = self._next_run(self._waiting_keys)
         is_alone = self._writer is None
         key_list = self._close_list(last) if self._keys >= KEYS_LISTED_MIN else b""
-        runs = (lambda: iter((last,))) if is_alone else (lambda: _listed(key_list))
+
+        def runs() -> Iterator[pa.StringArray]:
+            yield from (last,) if is_alone else _listed(key_list)
+
         own = TailKeys(*self._ends, self._keys, None)
         goes_on = self._place.goes_on
         if goes_on is not None and _has_room(goes_on.tail, self._keys):
