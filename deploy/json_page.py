@@ -74,6 +74,8 @@ COMMANDS: Sequence[tuple[str, Sequence[str]]] = (
     ("metadata disable", ("{table}", *DRY)),
     ("table upgrade", ("{table}", "--to", "10", *DRY)),
     ("service", ("{table}", *STOPPED)),
+    ("cluster", ("{table}", "--hudi-conf", "hoodie.clustering.plan.strategy.small.file.limit=314572800", *STOPPED)),
+    ("cluster --undo", ("{table}", *STOPPED)),
     ("config check", ("{config}",)),
     ("state status", ("--url", "{store}")),
     ("pause", ("orders", "--reason", "maintenance", "--config", "{config}", "--url", "{store}")),

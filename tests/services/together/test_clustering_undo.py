@@ -9,6 +9,7 @@ import pytest
 
 from lakeward.base.errors import Refused
 from lakeward.cli.main import run
+from lakeward.cli.services import cluster_command
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.together import clustering_undo
 from lakeward.services.together.clustering_undo import preview_undo, undo_clustering
@@ -90,4 +91,21 @@ def test_the_verb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*words, "--writers", "stopped", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["undone"], document["dry_run"], document["metadata_table_removed"]) == (instant, False, True)
-    assert document["restore"] and document["files_deleted"] and read_rows(base) == before
+    assert document["restore"] and document["cleans_undone"] == [] and read_rows(base) == before
+    (undone,) = document["rolled_back"]
+    assert (undone["instant"], undone["operation"]) == (instant, "CLUSTER") and undone["files"]
+
+
+def test_an_undo_that_is_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says what is left, and what ends it."""
+    base = made(tmp_path / "t")
+    pack(base, packing=FEW)
+
+    def interrupt(table: ServicedTable) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cluster_command, "undo_clustering", interrupt)
+    assert run(["cluster", str(base), "--undo", "--writers", "stopped"]) == 130
+    assert "`lakeward restore TABLE --to COMMIT` ends it" in capsys.readouterr().err

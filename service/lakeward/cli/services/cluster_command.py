@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakeward.base.errors import UsageError
+from lakeward.base.errors import Cancelled, UsageError
 from lakeward.base.quantities import format_count, format_size, parse_duration, parse_memory, parse_size
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.engine import EngineArguments
@@ -25,6 +25,7 @@ from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.options.values import parse_option, parse_pairs
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import compaction_options, serviced_table
+from lakeward.cli.services.restore_view import planned_json
 from lakeward.services.clustering.plan.layout import COLUMNS_MAX, PACKED, ClusterMode, Layout
 from lakeward.services.clustering.plan.pack_options import PackOptions
 from lakeward.services.clustering.plan.pack_plan import PackPlan
@@ -225,7 +226,15 @@ def _undo(opened: ZonedTable, given: LockArguments, *, dry_run: bool) -> Result:
             remedy="Stop all writers and table services, and say so: --writers stopped.",
         )
     with serviced_table(opened, given.over(opened, dry_run=dry_run)) as serviced:
-        done = preview_undo(serviced) if dry_run else undo_clustering(serviced)
+        try:
+            done = preview_undo(serviced) if dry_run else undo_clustering(serviced)
+        except (KeyboardInterrupt, Cancelled) as error:
+            if not dry_run:
+                error.add_note(
+                    "An undo that had begun is a pending restore: `lakeward restore TABLE --to COMMIT` ends it, with "
+                    "the commit before the clustering, and Hudi's writers wait."
+                )
+            raise
     planned = done.planned
     files = format_count(sum(len(names) for each in planned.undone for names in each.files.values()), "file")
     would = "Would undo" if dry_run else "Undid"
@@ -233,24 +242,13 @@ def _undo(opened: ZonedTable, given: LockArguments, *, dry_run: bool) -> Result:
     if planned.has_metadata_table:
         removed = "would be" if dry_run else "is"
         lines.append(f"The metadata table {removed} removed; the next Hudi writer that has it on rebuilds it.")
-    return Result(
-        document={
-            "dry_run": dry_run,
-            "undone": done.clustering,
-            "target": planned.target,
-            "restore": None if done.restored is None else done.restored.restore,
-            "completion_time": None if done.restored is None else done.restored.completion_time,
-            "cleans_undone": [each.clean for each in planned.brought_back],
-            "files_deleted": [
-                {"partition": path, "name": name}
-                for each in planned.undone
-                for path, names in each.files.items()
-                for name in names
-            ],
-            "metadata_table_removed": planned.has_metadata_table,
-        },
-        lines=lines,
-    )
+    document = {
+        "dry_run": dry_run,
+        "undone": done.clustering,
+        "restore": None if done.restored is None else done.restored.restore,
+        "completion_time": None if done.restored is None else done.restored.completion_time,
+    }
+    return Result(document=planned_json(planned) | document, lines=lines)
 
 
 def _layout(by: str | None, mode: ClusterMode | None) -> Layout:

@@ -9,7 +9,7 @@ See:     docs/decisions/0035-restore.md
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +19,7 @@ from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import serviced_table
+from lakeward.cli.services.restore_view import planned_json
 from lakeward.services.together.restore.run.restore import Restored, preview_restore
 from lakeward.services.together.restore.run.restore import restore as restore_table
 
@@ -55,7 +56,7 @@ def restore(
         if dry_run:
             planned = preview_restore(serviced, to)
             return Result(
-                document=_planned_json(planned) | {"dry_run": True, "restore": planned.pending_restore},
+                document=planned_json(planned) | {"dry_run": True, "restore": planned.pending_restore},
                 lines=list(_preview_lines(planned)),
             )
         try:
@@ -64,7 +65,7 @@ def restore(
             error.add_note("A restore that had begun stays pending; the same command ends it, and Hudi's writers wait.")
             raise
     document = {"dry_run": False, "restore": done.restore, "completion_time": done.completion_time}
-    return Result(document=_planned_json(done.planned) | document, lines=list(_restored_lines(done)))
+    return Result(document=planned_json(done.planned) | document, lines=list(_restored_lines(done)))
 
 
 def _restored_lines(done: Restored) -> Iterator[str]:
@@ -121,32 +122,3 @@ def _size(clean: BroughtBack) -> str:
 
 def _moment(instant: str) -> str:
     return f"{instant} ({format_instant(instant)})"
-
-
-def _planned_json(planned: PlannedRestore) -> dict[str, Any]:
-    return {
-        "target": planned.target,
-        "was_begun": planned.pending_restore is not None,
-        "cleans_undone": [
-            {"clean": each.clean, "files": each.files, "bytes": each.bytes} for each in planned.brought_back
-        ],
-        "rolled_back": [
-            {
-                "instant": each.instant,
-                "action": each.action,
-                "completed": each.is_completed,
-                "operation": each.operation or None,
-                "rows_inserted": each.inserted,
-                "rows_updated": each.updated,
-                "rows_deleted": each.deleted,
-                "bytes": each.bytes,
-                "files": [
-                    {"partition_path": path, "name": name} for path, names in each.files.items() for name in names
-                ],
-            }
-            for each in planned.undone
-        ],
-        "cleans_removed": list(planned.cleans),
-        "stays_pending": list(planned.stays_pending),
-        "metadata_table_removed": planned.has_metadata_table,
-    }
