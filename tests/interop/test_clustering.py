@@ -171,12 +171,14 @@ def test_hudi_reads_the_same_rows_and_writes_on(
     spark: SparkSession, tmp_path: Path, table_type: str, options: dict[str, str]
 ) -> None:
     """Keeps 1 of services/clustering/run/clusterer, as released Hudi and hudi-rs see it: every row with its meta
-    columns, from two files instead of twelve. Updates, deletes and a clean of Hudi's find keys in the new groups, time
-    travel finds the old ones. A partition that expired is gone, and can be written to again."""
+    columns, from two files instead of twelve. It is refused beside a writer without heartbeats. Updates, deletes and a
+    clean of Hudi's find keys in the new groups, time travel finds the old ones. A partition that expired is gone, and
+    can be written to again."""
     table, rows = made(spark, tmp_path / "t", table_type, options)
     last = table.completed_instants()[-1]
     before, as_of, files = table.snapshot(), table.as_of(last[0]), files_read(table)
     by_hudi_rs = table.read_by_hudi_rs()
+    assert lakeward("cluster", str(table.path), "--lock", "filesystem")[0] == 2, "its writers leave no heartbeat"
     exit_code, report = lakeward("cluster", str(table.path), "--writers", "stopped")
     assert exit_code == 0, report
     assert (report["input_groups"], report["output_groups"], report["rows"]) == (12, 2, len(rows))

@@ -4,13 +4,15 @@
     no lock   it waits for the writers that would fail for its commit
     lock      the service holds its plan against the table as it is now, stages its commit, and the attempt publishes
     no lock   what is no longer needed goes
-    failure   under the lock: the attempt is rolled back, or rolled forward where it has stated its intent
+    failure   under the lock: the attempt is rolled back, or rolled forward where it has stated its intent; one whose
+              instant must not vanish beside writers is completed, and its commit is empty
 
 A service brings its plan, its work and its commit; the rest is `protocol/attempts/attempt.py`.
 
 Touches: the table, through the attempt and the service.
 Keeps:   1. a failed attempt leaves its plan, where that was promised, and nothing else;
-         2. nothing that happens after the commit makes a service fail.
+         2. nothing that happens after the commit makes a service fail;
+         3. one that is given up is complete, and empty, where the service says so, and rolled back where that fails.
 """
 
 from __future__ import annotations
@@ -70,8 +72,15 @@ class ServiceRun(Protocol):
         """Raise `Conflict` where what the attempt, or a dead one at its instant, is about to publish fits no more."""
 
 
-def run_attempt(table: ServicedTable, service: ServiceRun) -> str | None:
-    """Returns the completion time; None where nothing of the plan is right any more, and the attempt is still alive."""
+GiveUp = Callable[[Fence], Publication | None]
+
+
+def run_attempt(table: ServicedTable, service: ServiceRun, *, give_up: GiveUp | None = None) -> str | None:
+    """Returns the completion time; None where nothing of the plan is right any more, and the attempt is still alive.
+
+    Args:
+        give_up: under the lock, the empty publication that ends an attempt which failed; None: it is rolled back.
+    """
     attempt = service.attempt
     try:
         with Renewal(attempt.beat, interval_seconds=INTERVAL_SECONDS):
@@ -83,7 +92,7 @@ def run_attempt(table: ServicedTable, service: ServiceRun) -> str | None:
             with table.measured(Phase.COMMIT):
                 completion_time = _publish(table, service)
     except BaseException as error:
-        _abort(table, service, error)
+        _abort(table, service, error, give_up)
         raise
     if completion_time is None:
         return None
@@ -132,10 +141,22 @@ def _publish(table: ServicedTable, service: ServiceRun) -> str | None:
             service.await_writers()
 
 
-def _abort(table: ServicedTable, service: ServiceRun, error: BaseException) -> None:
+def _end_by_nothing(table: ServicedTable, service: ServiceRun, give_up: GiveUp, fence: Fence) -> None:
+    """Complete the attempt by an empty commit; where that fails it is rolled back."""
+    try:
+        if (empty := give_up(fence)) is not None:
+            service.attempt.publish(empty, fence=fence)
+            table.observer.step(f"{service.name} was given up, and its commit is empty")
+    except (LakewardError, OSError) as error:
+        table.observer.step(f"{service.name} could not be ended by an empty commit: {error}")
+
+
+def _abort(table: ServicedTable, service: ServiceRun, error: BaseException, give_up: GiveUp | None) -> None:
     attempt = service.attempt
     try:
         with table.locked(to_roll_back=True) as fence:
+            if give_up is not None and attempt.is_own() and attempt.files.find_completed() is None:
+                _end_by_nothing(table, service, give_up, fence)
             if not attempt.is_own():
                 attempt.end()
             elif attempt.files.find_completed() is not None:

@@ -18,7 +18,8 @@ Keeps:   1. what is published meets nothing that completed since the write began
             merged; a slice whose rows were taken, only if it is the group's newest with just these files;
          3. a partition has its metadata file before any file of the write stands in it;
          4. an instant that cannot be read is an error: it may have touched anything;
-         5. what a service writes is published only while no write is at work, as the service sees it.
+         5. what a service writes is published only while no write is at work, as the service sees it;
+         6. where a service gives up beside writers, its instant is completed by a commit of nothing, and stays.
 Source:  BaseCommitActionExecutor.saveWorkloadProfileMetadataToInflight, CommitUtils.buildMetadata (Hudi 1.2);
          ConcurrentOperation (Hudi 1.2)
 """
@@ -28,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from lakeward.base.errors import Conflict, LakewardError, TryLater
 from lakeward.base.paths import join
@@ -60,7 +61,7 @@ from lakeward.write.own_index import OwnIndexPart, knows_its_keys, learns_beside
 from lakeward.write.request import WriteOperation
 from lakeward.write.tagging.tagging_choice import OpenIndex
 from lakeward.write.target import Assignment, HandleKind, TargetResult, WriteContext, WrittenFile
-from lakeward.write.write_start import BegunWrite, timeline_snapshot
+from lakeward.write.write_start import BegunWrite, GivesWay, timeline_snapshot
 
 if TYPE_CHECKING:
     from lakeward.protocol.metadata.changes import NewFile
@@ -86,6 +87,8 @@ from lakeward.write.target import rows_of_targets
 
 _REPORT_SECONDS = 2.0
 
+GIVEN_UP_KEY = "lakeward.given_up"
+"""Entry of a commit of nothing."""
 
 _NO_GROUP = replace(NOTHING_COUNTED, file_id="", prev_commit=NO_COMMIT)
 
@@ -178,16 +181,6 @@ class _Work:
     metadata_part: MetadataPart
 
 
-class GivesWay(Protocol):
-    """How a service that writes gives way to writers, for which a write itself does not wait."""
-
-    def await_writers(self) -> None:
-        """Return once none is at work. Not under the lock. Raises `TryLater` where that was waited for long enough."""
-
-    def is_clear(self) -> bool:
-        """Whether none is at work under the lock."""
-
-
 class WriteRun:
     def __init__(
         self,
@@ -222,6 +215,7 @@ class WriteRun:
         self._index_parts: list[OwnIndexPart] = []
         self._work: _Work | None = None
         self._groups: tuple[GroupId, ...] = ()
+        self._is_publishing = False
 
     @property
     def attempt(self) -> Attempt:
@@ -304,12 +298,29 @@ class WriteRun:
                 why="That write may have looked at the table before, and would fail for what it then finds replaced.",
                 remedy="Run the command again; nothing was published.",
             )
+        self._is_publishing = True
         return Publication(
             table.minter(snapshot, zone=begun.zone).mint,
             winners=self._winners(),
             groups=self.groups,
             participants=participants,
         )
+
+    def empty_publication(self, fence: Fence) -> Publication | None:
+        """What ends the write beside writers where it fails: a commit of nothing. None where it is rolled back.
+
+            t0 W reads the timeline, on which our `replacecommit.requested` is; t1 it is rolled back; t2 W opens the
+            file, to see whether it is a clustering, and fails.
+
+        So the file stays, of an instant that is complete.
+        """
+        table, begun = self._table, self._begun
+        if table.options.writers_stopped or self._is_publishing:
+            return None
+        fence()
+        request = replace(begun.request, extra_metadata={GIVEN_UP_KEY: "true"})
+        self.attempt.stage_empty(completed_write(request, (), self._schema, {}))
+        return Publication(table.minter(timeline_snapshot(table), zone=begun.zone).mint, groups=self.groups)
 
     def check_intent(self) -> None:
         """It is our own, and was checked under this lock."""

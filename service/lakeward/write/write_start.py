@@ -12,10 +12,13 @@ Keeps:   1. what a dead write of Lakeward left is gone, or complete, before anot
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 from lakeward.base.clock import Clock
+from lakeward.base.errors import TryLater
 from lakeward.format.timeline.replace_metadata import requested_write
 from lakeward.protocol.attempts.attempt import Attempt
 from lakeward.protocol.refusals.eligibility import TableService
@@ -26,6 +29,18 @@ from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.timezone import TimelineZone, ZoneSource
 from lakeward.write.conflicts import SeenAtStart
 from lakeward.write.request import WriteOperation, WriteRequest
+
+_TRIES = 10
+
+
+class GivesWay(Protocol):
+    """How a service that writes gives way to writers, for which a write itself does not wait."""
+
+    def await_writers(self) -> None:
+        """Return once none is at work. Not under the lock. Raises `TryLater` where that was waited for long enough."""
+
+    def is_clear(self) -> bool:
+        """Whether none is at work under the lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +64,30 @@ class BegunWrite:
 
 def begin_write(table: ServicedTable, request: WriteRequest) -> BegunWrite:
     """Raises `Refused`, `LockHeld` and `TryLater`; then nothing was written."""
+    begun = _begin(table, request, lambda: True)
+    assert begun is not None, "nothing holds it back"
+    return begun
+
+
+def begin_in_pause(table: ServicedTable, request: WriteRequest, yielding: GivesWay) -> BegunWrite:
+    """The same once no write is at work, as that is seen under the lock: one that is would not know the instant, and
+    what it writes would make the work useless."""
+    for _ in range(_TRIES):
+        yielding.await_writers()
+        if (begun := _begin(table, request, yielding.is_clear)) is not None:
+            return begun
+    raise TryLater(
+        f"No pause of the writers of {table.base_path} lasted until the lock was taken.",
+        why=f"Each of {_TRIES} times another write had begun by then.",
+        remedy="Run the command again; nothing was written.",
+    )
+
+
+def _begin(table: ServicedTable, request: WriteRequest, may_begin: Callable[[], bool]) -> BegunWrite | None:
     ended = end_dead_writes(table)
     with table.locked() as fence:
+        if not may_begin():
+            return None
         snapshot = timeline_snapshot(table)
         tidy(table, snapshot)
         seen = SeenAtStart.of(snapshot.timeline)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,7 +14,7 @@ import pytest
 from lakeward.config.choices import ForeignServices
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobResult
-from lakeward.services.clustering.job import SERVICE, ClusteringMemory
+from lakeward.services.clustering.job import DAY_SECONDS, SERVICE, ClusteringMemory
 from lakeward.services.clustering.plan.pauses import BYTES_FIRST
 from lakeward.services.clustering.run import clusterer
 from lakeward.services.clustering.run.layout_records import load_layout_records
@@ -25,7 +26,7 @@ from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ
 from lakeward.write import write_start
 from tests.daemon.work.test_worker import Bench
 from tests.our_reader import read_rows, scan
-from tests.services.clustering.run.test_clusterer import APART, made, pending_write, profile
+from tests.services.clustering.run.test_clusterer import APART, leave_no_heartbeat, made, pending_write, profile
 from tests.write.writing import write
 
 FEW = {"defaults.clustering.min_groups": "2"}
@@ -98,15 +99,27 @@ def test_it_waits_for_a_pause_of_the_writers(tmp_path: Path) -> None:
     assert not demand(bench).is_due
 
 
+def test_a_writer_without_heartbeats(tmp_path: Path) -> None:
+    """Keeps 5 of services/clustering/job: seen once, it is remembered for a day, and the page says what to set."""
+    bench = bench_of(tmp_path, settings={"locks.writers": '"share"'})
+    newest = leave_no_heartbeat(bench.path)
+    held = demand(bench)
+    assert not held.is_due and f"{newest} left no heartbeat: set hoodie.clean.failed" in held.why
+    os.utime(bench.path / ".hoodie" / ".heartbeat", None)
+    assert not demand(bench).is_due and newest in shown(bench)["Clustering waits"]
+    bench.serving.clock.sleep(DAY_SECONDS)
+    assert demand(bench).is_due
+
+
 def while_it_runs(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    begin = write_start.begin_write
+    begin = write_start.begin_in_pause
 
     def begin_and_act(*of: Any) -> Any:
         begun = begin(*of)
         act()
         return begun
 
-    monkeypatch.setattr(clusterer, "begin_write", begin_and_act)
+    monkeypatch.setattr(clusterer, "begin_in_pause", begin_and_act)
 
 
 def test_a_writer_that_is_met_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

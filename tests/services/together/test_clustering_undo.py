@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from lakeward.base.errors import Refused
+from lakeward.base.errors import Refused, TryLater
 from lakeward.cli.main import run
 from lakeward.cli.services import cluster_command
 from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.protocol.writers_conflict import YieldOptions
+from lakeward.services.clustering.run.clusterer import cluster
+from lakeward.services.clustering.run.tasks import run_task
 from lakeward.services.together import clustering_undo
 from lakeward.services.together.clustering_undo import preview_undo, undo_clustering
 from lakeward.storage.local import LocalStorage
@@ -19,7 +23,7 @@ from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
 from tests.services.clean.run.cleaning import clean, data_files
 from tests.services.clustering.run.packing import pack
-from tests.services.clustering.run.test_clusterer import APART, FEW, made
+from tests.services.clustering.run.test_clusterer import APART, FEW, SHARED, made, meanwhile, pending_write
 from tests.services.metadata.run.compacting_metadata import serviced_table
 from tests.write.writing import write
 
@@ -55,6 +59,23 @@ def test_what_was_written_later_is_not_lost(tmp_path: Path) -> None:
         with pytest.raises(Refused, match=f"{later} came later"):
             undo(at(base))
     assert read_rows(base) == before
+
+
+def test_a_clustering_that_gave_up_is_none(tmp_path: Path) -> None:
+    """It is neither what is undone, nor one that came later."""
+    base, storage = made(tmp_path / "t"), LocalStorage()
+    before = read_rows(base)
+    instant = pack(base, packing=FEW, partitions={"p"}).instant
+    table = serviced_table(str(base), storage, ScriptedProcesses(), **SHARED, yielding=YieldOptions(seconds=0.0))
+    written: list[str] = []
+    act = meanwhile(lambda: written.append(pending_write(base, table.clock)))
+    with pytest.raises(TryLater):
+        cluster(table, FEW, act, lambda *of: run_task(storage, *of))
+    for left in (base / ".hoodie" / "timeline").glob(f"{written[0]}.*"):
+        left.unlink()
+    assert scan(base).timeline.completed_writes[-1].time != instant
+    done = undo_clustering(replace(at(base), clock=table.clock))
+    assert done.clustering == instant and read_rows(base) == before
 
 
 def test_a_write_that_completes_while_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,7 +106,7 @@ def test_what_is_not_certain_makes_no_partition_older(tmp_path: Path) -> None:
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Any, *, after_assignment: bool) -> None:
-    module, name = (expirer, "assign_rows") if after_assignment else (expirer, "begin_write")
+    module, name = (expirer, "assign_rows") if after_assignment else (expirer, "begin_in_pause")
     original = getattr(module, name)
 
     def both(*of: Any, **more: Any) -> Any:

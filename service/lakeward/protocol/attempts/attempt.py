@@ -220,6 +220,13 @@ class Attempt:
         """Put the commit where the completed file is made from."""
         self._storage.create(join(self.folder, COMMIT_FILE), commit)
 
+    def stage_empty(self, commit: bytes) -> None:
+        """Put a commit of nothing in the place of what was staged, if anything was."""
+        if not self.files.is_inflight():
+            self.files.begin()
+        self._storage.delete(join(self.folder, COMMIT_FILE))
+        self.stage(commit)
+
     def list_markers(self, winners: Iterable[Winner]) -> None:
         """Before anything but results is staged; needs no lock."""
         self._fencing.list_markers(self._place.root, self.instant, self._owner.attempt, self.folder, winners)

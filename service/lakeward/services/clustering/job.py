@@ -7,18 +7,20 @@ shrinks with what came of it (`plan/pauses.py`). A table that Hudi clusters is l
     small file groups, none busy        -> due, within what a day may pack
     all of them in busy partitions      -> waits for the next poll that finds one free, and says so
     given up lately                     -> waits, and says until when
+    a write that left no heartbeat      -> waits for a day
 
 What there is to pack is planned again when the timeline has changed, but for large tables no more often than a
 hundredth of the time goes into it.
 
 Touches: the table, through `services/clustering/run/clusterer.py`; where there is something to pack it reads what
-         clusterings of the active timeline did, each once.
+         clusterings of the active timeline did, each once, and when the folder of heartbeats changed.
 Keeps:   1. file groups that are parked or paused are left out, those that a commit on the timeline laid out by columns,
             and partitions that the configuration leaves out;
          2. no clustering is begun while writes are at work in all partitions with small file groups, before a while
             is over, or where the day has had its bytes; the page says which of these it is;
          3. where a clustering of Hudi's is on the timeline, none is begun, unless services share the table;
-         4. what writers prevent is no failure: the job ends with nothing done, and the next one comes later.
+         4. what writers prevent is no failure: the job ends with nothing done, and the next one comes later;
+         5. for a day after a write that left no heartbeat none is begun.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from lakeward.base.quantities import format_count, format_size, format_time
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures, JobReport, JobResult, ProblemKind, WorkProblem
-from lakeward.protocol.pause_of_writers import has_heartbeat, writes_at_work
+from lakeward.protocol.pause_of_writers import has_heartbeat, left_no_heartbeat, writes_at_work
 from lakeward.protocol.problem import problem_of
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     S = TypeVar("S", bound=SettingsSection)
 
 DAY_SECONDS = 86400.0
+LAZY = "hoodie.clean.failed.writes.policy=LAZY"
 _TIMES_ITS_COST = 100.0
 
 
@@ -89,6 +92,15 @@ class ClusteringLook:
     """Clusterings on the active timeline, oldest first."""
 
 
+@dataclass(frozen=True, slots=True)
+class _LeftNone:
+    """A write whose writer had no heartbeat, so that it may be an eager one."""
+
+    write: str
+    until: float
+    """So long nothing is begun beside its writer."""
+
+
 @dataclass(slots=True)
 class ClusteringMemory:
     look: ClusteringLook | None = None
@@ -100,6 +112,7 @@ class ClusteringMemory:
     """What was read of commits, by the name of the timeline file."""
     why: str = ""
     """What it waits for."""
+    left_none: _LeftNone | None = None
 
 
 class ClusteringService(Service[ClusteringRules]):
@@ -188,10 +201,11 @@ def _demand(facts: TableFacts, care: Care[ClusteringRules]) -> ServiceDemand:
         memory.waiting_since = None
         return ServiceDemand(False)
     groups = sum(len(each.slices) for each in look.packed)
+    memory.left_none = _left_none(facts, memory.left_none, now)
     free = _free_partitions(snapshot, care, memory.pauses, now)
     cap = _bytes_max(care.rules, memory.pauses, look.runs, now)
     due = [each for each in look.packed if each.partition_path in free and each.bytes <= cap]
-    if due and memory.pauses.until <= now:
+    if due and memory.pauses.until <= now and memory.left_none is None:
         size = min(sum(each.bytes for each in due), cap)
         why = f"{format_count(groups, 'small file group')} can become {len(look.packed)}"
         return ServiceDemand(True, why, file_groups=groups, read_bytes=size, write_bytes=size)
@@ -201,6 +215,14 @@ def _demand(facts: TableFacts, care: Care[ClusteringRules]) -> ServiceDemand:
         memory.waiting_since = now
     text = f"{format_count(groups, 'small file group')} wait: {why}"
     return ServiceDemand(False, text, file_groups=groups, due_at=again_at)
+
+
+def _left_none(facts: TableFacts, known: _LeftNone | None, now: float) -> _LeftNone | None:
+    """It is seen at this poll, or was lately: a heartbeat of Lakeward's own next job hides it."""
+    write = left_no_heartbeat(facts.storage, facts.snapshot)
+    if write is not None and facts.open is not None and not facts.open().options.writers_stopped:
+        return _LeftNone(f"{write.action} {write.time}", now + DAY_SECONDS)
+    return known if known is not None and known.until > now else None
 
 
 def _looked(facts: TableFacts, care: Care[ClusteringRules]) -> ClusteringLook:
@@ -293,10 +315,12 @@ def _bytes_max(rules: ClusteringRules, pauses: WriterPauses, runs: Sequence[RunR
 
 def _held(facts: TableFacts, care: Care[ClusteringRules], look: ClusteringLook, now: float) -> tuple[str, float | None]:
     """What it waits for, and when that may be over though nothing changes."""
-    snapshot = facts.snapshot
-    pauses: WriterPauses = care.memory.pauses
+    snapshot, memory = facts.snapshot, care.memory
+    pauses: WriterPauses = memory.pauses
     paths = {each.partition_path for each in look.packed}
     tries = f"given up {pauses.given_up:,} times in a row, the last: {pauses.why}"
+    if memory.left_none is not None:
+        return f"{memory.left_none.write} left no heartbeat: set {LAZY} for its writer.", memory.left_none.until
     if pauses.until > now:
         return f"{tries} Next try at {format_time(pauses.until)}.", pauses.until
     free = pauses.free(paths, now)
@@ -308,7 +332,7 @@ def _held(facts: TableFacts, care: Care[ClusteringRules], look: ClusteringLook, 
         if (write := next(writes_at_work(snapshot, (path,)), None)) is not None:
             why = f"{write.action} {write.time} is at work, or was left by a process that died."
             if not has_heartbeat(facts.storage, snapshot.base_path, write):
-                why += " It has no heartbeat: set hoodie.clean.failed.writes.policy=LAZY for its writer."
+                why += f" It has no heartbeat: set {LAZY} for its writer."
             return why, pauses.next_try(now)
     today = [each for each in look.runs if each.completed_at > now - DAY_SECONDS]
     until = today[0].completed_at + DAY_SECONDS if today else None

@@ -5,6 +5,8 @@
     another one                refused: for Hudi a replaced file group stays replaced while its instant is on the
                                timeline, so what came later would go with the clustering
 
+Clusterings that gave up count as if they were not there: nothing is in their commits.
+
 Touches: the table, through `services/together/restore`; the timeline, reading only.
 Keeps:   1. no completed write but the clustering is undone, also where one completes while the undo begins;
          2. a refusal names the writes that came later, and what helps.
@@ -17,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakeward.base.errors import Refused
+from lakeward.format.timeline.commit_metadata import CLUSTER, CommitMetadata
 from lakeward.format.timeline.instant import Instant
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
@@ -76,21 +79,35 @@ def _choose(table: ServicedTable) -> tuple[str, str]:
     before = completed[places[-1] - 1]
     merge_on_read = snapshot.config.table_type.upper() != "COPY_ON_WRITE"
     later = find_later(snapshot.timeline, before, merge_on_read=merge_on_read)
-    names = [each.time for each in later if each.completion_time is not None and each.time != clustering.time]
+    names = [
+        each.time
+        for each in later
+        if each.completion_time is not None and each.time != clustering.time and not _is_empty(reader, each)
+    ]
     if names:
         raise _not_alone(clustering.time, names)
     return clustering.time, before.time
 
 
 def _is_clustering(reader: TimelineReader, instant: Instant) -> bool:
-    if instant.action != "replacecommit":
-        return False
-    commit = reader.commit_metadata(instant)
-    return commit is not None and commit.is_clustering
+    return (commit := _clustering(reader, instant)) is not None and bool(commit.file_groups)
+
+
+def _is_empty(reader: TimelineReader, instant: Instant) -> bool:
+    return (commit := _clustering(reader, instant)) is not None and not commit.file_groups
+
+
+def _clustering(reader: TimelineReader, instant: Instant) -> CommitMetadata | None:
+    commit = reader.commit_metadata(instant) if instant.action == "replacecommit" else None
+    return commit if commit is not None and commit.is_clustering else None
 
 
 def _check_alone(clustering: str, planned: PlannedRestore) -> None:
-    others = [each.instant for each in planned.undone if each.is_completed and each.instant != clustering]
+    others = [
+        each.instant
+        for each in planned.undone
+        if each.is_completed and each.instant != clustering and (each.operation != CLUSTER or each.files)
+    ]
     if others:
         raise _not_alone(clustering, others)
 

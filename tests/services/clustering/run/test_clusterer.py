@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ from lakeward.base.errors import Conflict, LakewardError, Refused, TryLater, Ver
 from lakeward.cli.main import run
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.format.timeline.commit_metadata import CommitMetadata, read_commit_metadata, write_commit_metadata
+from lakeward.format.timeline.instant import parse_instant_time
 from lakeward.format.timeline.rollback_plan import RollbackPlan, encode_rollback_plan
 from lakeward.index.index_type import IndexType
 from lakeward.merge.memory_budget import MemoryBudget
 from lakeward.merge.runs.run_windows import RunWindows
 from lakeward.protocol.attempts.attempt import Attempt
 from lakeward.protocol.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
+from lakeward.protocol.pause_of_writers import PauseOfWriters, left_no_heartbeat
 from lakeward.protocol.writers_conflict import YieldOptions
 from lakeward.services.clean.run.undo import undo_clean
 from lakeward.services.clustering.plan.pack_options import PackOptions
@@ -271,6 +274,39 @@ def test_a_write_without_a_heartbeat_is_refused(tmp_path: Path) -> None:
     assert data_files(base) == files
 
 
+def leave_no_heartbeat(base: Path, *, copied_after: float = 0.0) -> str:
+    """The times of files as a writer without heartbeats leaves them, or so long after as the table was copied; the
+    newest write."""
+    newest = scan(base).timeline.completed_writes[-1]
+    assert newest.completion_time is not None
+    committed = parse_instant_time(newest.completion_time, UTC) / 1000 + copied_after
+    completed = base / ".hoodie" / "timeline" / newest.file_name
+    for path in (base / ".hoodie" / ".heartbeat", *completed.parent.iterdir()):
+        os.utime(path, (committed - (path != completed),) * 2)
+    return newest.time
+
+
+def test_a_write_that_left_no_heartbeat_is_refused(tmp_path: Path) -> None:
+    """Keeps 5 of protocol/pause_of_writers: the folder of heartbeats is older than its commit. Not where it changed
+    since, in a copy of the table, whose files are younger than its commits say, nor where writers are stopped."""
+    base = made(tmp_path / "t")
+
+    def found() -> str | None:
+        write = left_no_heartbeat(LocalStorage(), scan(base))
+        return None if write is None else write.time
+
+    assert found() is None
+    newest = leave_no_heartbeat(base, copied_after=3600.0)
+    assert found() is None
+    leave_no_heartbeat(base)
+    assert found() == newest
+    files = data_files(base)
+    with pytest.raises(Refused, match=f"{newest} left no heartbeat"):
+        pack(base, packing=FEW, **SHARED)
+    assert data_files(base) == files
+    assert pack(base, packing=FEW).output_groups == 2
+
+
 def test_a_rollback_of_it_holds_it_back(tmp_path: Path) -> None:
     """Keeps 4 of protocol/pause_of_writers: another engine is about to delete the files of the attempt."""
     base, storage = made(tmp_path / "t"), LocalStorage()
@@ -290,19 +326,45 @@ def test_a_rollback_of_it_holds_it_back(tmp_path: Path) -> None:
 
 
 def test_a_write_that_begins_meanwhile_holds_back(tmp_path: Path) -> None:
-    """Keeps 5 of write/write_run and Keeps 2 of protocol/pause_of_writers: the look under the lock counts, at its
-    beginning and once more at its end."""
+    """Keeps 5 and 6 of write/write_run, Keeps 2 of protocol/pause_of_writers and Keeps 3 of protocol/life_cycle: the
+    look under the lock counts, at its beginning and once more at its end. `.replacecommit.requested`, which the writer
+    may be about to open, stays, of a commit of nothing; the next run packs what this one gave up."""
     base, storage = made(tmp_path / "t"), LocalStorage()
     before = read_rows(base)
     table = serviced_table(str(base), storage, ScriptedProcesses(), **SHARED, yielding=YieldOptions(seconds=0.0))
     with pytest.raises(TryLater, match="at work"):
         cluster(table, FEW, meanwhile(lambda: pending_write(base, table.clock)), lambda *of: run_task(storage, *of))
     assert read_rows(base) == before and len(scan(base).latest_slices) == 6
+    (pending,) = scan(base).timeline.pending
+    assert pending.action == "deltacommit"
+    commit = newest_commit(base)
+    assert commit.is_clustering and not commit.file_groups and not commit.partition_to_write_stats
+    assert len(list((base / ".hoodie" / "timeline").glob("*.replacecommit.requested"))) == 1
+    for left in (base / ".hoodie" / "timeline").glob(f"{pending.time}.*"):
+        left.unlink()
+    assert not scan(base).uncommitted_files
+    assert pack(base, packing=FEW, clock=table.clock, **SHARED).output_groups == 2 and read_rows(base) == before
+
+
+def test_it_begins_in_a_pause_as_the_lock_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps 5 of services/clustering/run/clusterer: a write that begins after the wait, before the lock is taken, is
+    waited for, too; nothing of the clustering is on the timeline then."""
+    base, awaited = made(tmp_path / "t"), PauseOfWriters.await_writers
+
+    def late(self: PauseOfWriters) -> None:
+        awaited(self)
+        pending_write(base)
+
+    monkeypatch.setattr(PauseOfWriters, "await_writers", late)
+    with pytest.raises(TryLater, match="at work"):
+        pack(base, packing=FEW, **SHARED, yielding=YieldOptions(seconds=0.0))
     assert [each.action for each in scan(base).timeline.pending] == ["deltacommit"]
+    assert not list((base / ".hoodie" / "timeline").glob("*.replacecommit*"))
 
 
 def test_a_write_that_begins_in_the_last_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps 5 of write/write_run: nothing is left of what was staged."""
+    """Keeps 5 of write/write_run and Keeps 3 of protocol/life_cycle: nothing is left of what was staged. It is rolled
+    back, since no instant can be completed after one that lies so far ahead."""
     base = made(tmp_path / "t", indexed=True)
     before, stage = read_rows(base), Attempt.stage
 

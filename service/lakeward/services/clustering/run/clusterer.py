@@ -2,9 +2,11 @@
 are brought together by columns.
 
     no lock   what dead processes of Lakeward left is ended -> plan -> no write at work
-    lock      the instant stands on the timeline as that of a write which replaces groups, and names none of them yet
+    lock      no write is at work -> the instant stands on the timeline as that of a write which replaces groups, and
+              names none of them yet
     no lock   `.inflight` -> the slices become files of new groups -> no write at work
-    lock      each slice is still its group's newest, and no write is at work -> metadata table -> `.replacecommit`
+    lock      each slice is still its group's newest, and no write is at work -> metadata table -> `.replacecommit`;
+              else a `.replacecommit` of nothing, since a writer may be about to open `.replacecommit.requested`
 
 The instant is in the names of its files, so it stands on the timeline before the first of them. In this form it holds
 no writer up, and a writer that cleans up after failed writes rolls it back when its process died, with its files. As a
@@ -17,8 +19,10 @@ until it is rolled back.
 Touches: the table, through `write/write_start.py` and `write/write_run.py`; through a dispatcher the files.
 Keeps:   1. the table has the same rows before and after, each with its commit time and its sequence number;
          2. nothing is published while a pending write may touch one of the partitions, where writers are not stopped;
-         3. where a slice is another one when it is published, nothing is, and nothing of the attempt is left;
-         4. a table on which packing would harm is refused by name.
+         3. where a slice is another one when it is published, nothing is, and nothing of the attempt is left but a
+            commit of nothing beside writers;
+         4. a table on which packing would harm is refused by name;
+         5. its instant is put on the timeline while no write is at work there, as the lock shows it.
 See:     docs/decisions/0137-the-form-of-a-pending-clustering.md
 """
 
@@ -66,7 +70,7 @@ from lakeward.write.request import FileSizes, WriteOperation, WriteRequest
 from lakeward.write.target import Assignment, HandleKind, TargetResult, WriteContext, WriteTarget
 from lakeward.write.whole_write import known_schema
 from lakeward.write.write_run import WriteRun
-from lakeward.write.write_start import begin_write, end_dead_writes
+from lakeward.write.write_start import begin_in_pause, end_dead_writes
 
 _MOVED = 4
 """Rows on their way take so many times what they take in files, about."""
@@ -135,7 +139,6 @@ def cluster(
     dispatcher = choose_dispatcher(plan.input_bytes)
     make_ready(dispatcher, table)
     yielding = PauseOfWriters(table, {group.partition_path for group in plan.packed})
-    yielding.await_writers()
     counts = f"{plan.input_groups} file groups into {plan.outputs}"
     request = WriteRequest(
         WriteOperation.INSERT_OVERWRITE,
@@ -154,10 +157,10 @@ def cluster(
         write_packed = cast(Callable[[WriteContext, PackSpec, int], TargetResult], run_task)
         flow = RowlessFlow(dispatcher, write_packed, lambda _: packing.specs, description="clustering")
         said_of_files = dict
-    begun = begin_write(table, request)
+    begun = begin_in_pause(table, request, yielding)
     yielding.own = begun.instant
     run = WriteRun(table, begun, flow, schema, packing.assign, yielding=yielding, said_of_files=said_of_files)
-    completion_time = run_attempt(table, run)
+    completion_time = run_attempt(table, run, give_up=run.empty_publication)
     return ClusteringReport(plan, begun.instant, completion_time, tuple(run.results))
 
 

@@ -38,7 +38,7 @@ from lakeward.write.request import WriteOperation, WriteRequest
 from lakeward.write.target import Assignment, TargetResult, WriteContext
 from lakeward.write.whole_write import known_schema
 from lakeward.write.write_run import WriteRun
-from lakeward.write.write_start import begin_write, end_dead_writes
+from lakeward.write.write_start import begin_in_pause, end_dead_writes
 
 TTL_KEY = "lakeward.ttl"
 """Entry of the commit: by which rule the partitions expired."""
@@ -90,7 +90,6 @@ def expire_partitions(
     schema = known_schema(snapshot)
     assert schema is not None, "there are files"
     yielding = PauseOfWriters(table, set(plan.partitions))
-    yielding.await_writers()
     request = WriteRequest(
         WriteOperation.DELETE_PARTITION,
         partitions=plan.partitions,
@@ -109,11 +108,11 @@ def expire_partitions(
         taken = tuple(each for each in write.snapshot.latest_slices if each.partition_path in assigned.replaced)
         return replace(assigned, taken=taken)
 
-    begun = begin_write(table, request)
+    begun = begin_in_pause(table, request, yielding)
     yielding.own = begun.instant
     flow = RowlessFlow[None](InProcessDispatcher(), _nothing, lambda _: (), description="ttl")
     run = WriteRun(table, begun, flow, schema, assign, yielding=yielding)
-    completion_time = run_attempt(table, run)
+    completion_time = run_attempt(table, run, give_up=run.empty_publication)
     return TtlReport(plan, begun.instant, completion_time)
 
 
