@@ -37,6 +37,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.base.errors import Unsupported
+from lakeward.base.kernel import BOOL_IN, I8, I8_IN, I64, I64_IN, kernel, types
 from lakeward.format.log.change_log import ChangedRows, ChangeOperation
 from lakeward.merge.digest import hash_again
 from lakeward.merge.logs.log_fold import not_comparable
@@ -72,7 +73,43 @@ class _Records:
     kinds: npt.NDArray[np.int8]
 
     def part(self, chosen: slice | npt.NDArray[np.bool_]) -> _Records:
-        return _Records(self.order.part(chosen), self.roles[chosen], self.kinds[chosen])
+        if isinstance(chosen, slice):
+            return _Records(self.order.part(chosen), self.roles[chosen], self.kinds[chosen])
+        numbers = np.empty((2, len(chosen)), dtype=np.int64)
+        flags = np.empty((3, len(chosen)), dtype=np.int8)
+        order = self.order
+        given = (chosen, order.batches, order.places, order.joins, self.roles, self.kinds)
+        count = int(_pick(*given, numbers[0], numbers[1], flags[0], flags[1], flags[2]))
+        batches, places = numbers[:, :count]
+        joins, roles, kinds = flags[:, :count]
+        return _Records(Order(batches, places, joins), roles, kinds)
+
+
+@kernel(types.int64(BOOL_IN, I64_IN, I64_IN, I8_IN, I8_IN, I8_IN, I64, I64, I8, I8, I8))
+def _pick(
+    chosen: npt.NDArray[np.bool_],
+    batches: npt.NDArray[np.int64],
+    places: npt.NDArray[np.int64],
+    joins: npt.NDArray[np.int8],
+    roles: npt.NDArray[np.int8],
+    kinds: npt.NDArray[np.int8],
+    batches_out: npt.NDArray[np.int64],
+    places_out: npt.NDArray[np.int64],
+    joins_out: npt.NDArray[np.int8],
+    roles_out: npt.NDArray[np.int8],
+    kinds_out: npt.NDArray[np.int8],
+) -> int:
+    """The records that are chosen, and how many they are. Each output has room for all."""
+    count = 0
+    for row in range(len(chosen)):
+        # Written in any case: whether it is chosen is no branch to be foreseen.
+        batches_out[count] = batches[row]
+        places_out[count] = places[row]
+        joins_out[count] = joins[row]
+        roles_out[count] = roles[row]
+        kinds_out[count] = kinds[row]
+        count += int(chosen[row])
+    return count
 
 
 class _Changed(NamedTuple):
@@ -203,7 +240,9 @@ class SortedMerge:
 
     def _rows_of(self, won: _Records) -> pa.RecordBatch | None:
         """Their rows, counted; None where all are deletes."""
-        won = won.part(won.kinds == LogRecordKind.DATA)
+        is_row = won.kinds == LogRecordKind.DATA
+        if not is_row.all():
+            won = won.part(is_row)
         if len(won.order) == 0:
             return None
         batch = self._runs.rows(won.order, self._columns)
@@ -332,9 +371,9 @@ class SortedMerge:
         contested[:-1] |= contested[1:]
         codes = np.zeros(len(joins), dtype=np.int64)
         classes = np.zeros(len(joins), dtype=np.int8)
-        if contested.any():
-            found = self._codes(records.order.part(contested))
-            codes[contested], classes[contested] = found.codes, found.classes
+        if len(at := np.flatnonzero(contested)):
+            found = self._codes(records.order.part(at))
+            codes[at], classes[at] = found.codes, found.classes
         kept = np.zeros(len(joins), dtype=np.int8)
         # What stays apart is a base row that is alone.
         roles = np.where(records.roles == Role.APART, np.int8(Role.BASE), records.roles)

@@ -14,8 +14,9 @@ import pytest
 from lakeward.base.errors import BrokenFile, UntrustedName
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.log.block import BlockType
-from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
+from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeMode, MergeRules
 from lakeward.read.logs.log_run import LogMerge, LogRun, SliceLogs
+from lakeward.read.query.slice_query import SliceQuery
 from lakeward.storage.local import LocalStorage
 from tests.read.log_files import TABLE_SCHEMA, data_block, delete_block, row
 
@@ -73,8 +74,10 @@ def test_a_log_of_another_partition_is_not_merged(tmp_path: Path):
     assert len(winners(make(tmp_path, names=(name,)))[0]) == 3
 
     (tmp_path / name).write_bytes(data_block("100", [*here, row("d", 1, "") | {"_hoodie_partition_path": "q"}]))
-    with pytest.raises(BrokenFile, match=r"byte 0 does not belong here.*partition 'q'.*in 'p'"):
-        winners(make(tmp_path, names=(name,)))
+    few = pa.schema([each for each in table_schema(json.dumps(TABLE_SCHEMA)) if each.name in (RECORD_KEY_FIELD, "ts")])
+    for query in ({}, {"schema": few, "query": SliceQuery(few.names)}):  # also where nobody asks for the partition
+        with pytest.raises(BrokenFile, match=r"byte 0 does not belong here.*partition 'q'.*in 'p'"):
+            winners(make(tmp_path, names=(name,), **query))
 
 
 def test_the_instants_that_an_output_stands_for(tmp_path: Path):

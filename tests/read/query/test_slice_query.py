@@ -27,10 +27,10 @@ def test_the_columns_that_come_out_are_those_that_were_asked_for(tmp_path: Path)
 
 
 def test_what_merging_needs_is_read(tmp_path: Path):
-    """Keeps of read/query/slice_query: the ordering value, a column that deletes, the partition that a log names."""
+    """Keeps of read/query/slice_query: the ordering value, a column that deletes; the partition is for logs to read."""
     rules = replace(EVENT, delete_field="id", delete_marker="x")
     read_schema = SliceQuery([RECORD_KEY_FIELD]).read_schema(TABLE, rules)
-    assert read_schema.names == [RECORD_KEY_FIELD, "_hoodie_partition_path", "id", "ts"]
+    assert read_schema.names == [RECORD_KEY_FIELD, "id", "ts"]
     assert SliceQuery().read_schema(TABLE, rules) is TABLE
     with pytest.raises(AssertionError, match="nothing"):
         SliceQuery(predicate=wanted(Between("nothing"))).read_schema(TABLE, rules)

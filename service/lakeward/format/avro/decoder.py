@@ -10,7 +10,8 @@ A null record puts a null into every node below it, since Arrow's children are a
 array or map does not, its children only hold what its elements hold.
 
 Touches: nothing but the arrays it is given.
-Keeps:   1. nothing is read outside of a record's own bytes, and each record is used up to its last byte;
+Keeps:   1. nothing is read outside of a record's own bytes, and each record is used up to its last byte, where the
+            program does not end before its last column;
          2. the counting pass has checked everything, so the filling pass cannot fail;
          3. an element takes at least one byte, so counts are bounded by bytes before anything is allocated.
 """
@@ -97,8 +98,11 @@ def decode_unframed(
 ) -> Decoded:
     """Decode at most so many records, one behind the other without lengths: those that `data` holds whole.
 
+    The program has all columns.
+
     Raises `TooLarge` where their columns would take more than `heap_bytes_max`.
     """
+    assert not program.ends_early
     found, why = _count_until_fault(program, data, records_max, framed=False)
     places, size = _place(found.kinds_filled, found.lengths, found.byte_lengths)
     if heap_bytes_max is not None and size > heap_bytes_max:
@@ -165,7 +169,7 @@ class _Counted:
         nodes["valid_at"], nodes["values_at"], nodes["bytes_at"] = places.reshape(-1, 3).T
         for offsets in nodes[np.isin(nodes["kind"], (BYTES, REPEATED))]["values_at"]:
             heap.view(np.int32)[offsets // 4] = 0
-        _run(self.data, self.records, nodes, heap, framed=self.framed)
+        _run(self.data, self.records, nodes, heap, framed=self.framed, ends_early=self.program.ends_early)
         same = np.equal if self.framed else np.less_equal
         assert all(same(nodes[counted], self.nodes[counted]).all() for counted in ("length", "byte_length"))
         self.nodes[:] = nodes
@@ -184,7 +188,7 @@ def _count_until_fault(
 ) -> tuple[_Counted, str | None]:
     """The records before the first one that is at fault, and what is wrong with that."""
     nodes = _nodes(program)
-    records, used, fault = _run(data, records_max, nodes, None, framed=framed)
+    records, used, fault = _run(data, records_max, nodes, None, framed=framed, ends_early=program.ends_early)
     return _Counted(program, data, records, used, framed, nodes), FAULTS.get(fault)
 
 
@@ -196,14 +200,21 @@ def _nodes(program: AvroProgram) -> Nodes:
 
 
 def _run(
-    data: npt.NDArray[np.uint8], records_max: int, nodes: Nodes, heap: npt.NDArray[np.uint8] | None, *, framed: bool
+    data: npt.NDArray[np.uint8],
+    records_max: int,
+    nodes: Nodes,
+    heap: npt.NDArray[np.uint8] | None,
+    *,
+    framed: bool,
+    ends_early: bool,
 ) -> tuple[int, int, int]:
     """(records, bytes used, fault) of one pass, which counts where there is no heap to fill."""
     result = np.zeros(3, dtype=np.int64)
     frames = np.zeros(2 * len(nodes) + 2, dtype=np.int64)
     fill = heap is not None
     heap = np.zeros(0, dtype=np.uint8) if heap is None else heap
-    _decode(data, records_max, framed, nodes, fill, heap, heap.view(np.int32), heap.view(np.int64), frames, result)
+    heaps = (heap, heap.view(np.int32), heap.view(np.int64))
+    _decode(data, records_max, framed, ends_early, nodes, fill, *heaps, frames, result)
     records, used, fault = (int(value) for value in result)
     return records, used, fault
 
@@ -530,6 +541,7 @@ def _decode_record(
         U8_IN,  # data
         types.int64,  # records_max
         types.boolean,  # framed
+        types.boolean,  # ends_early: bytes of a frame may be left over
         _NODES,
         types.boolean,  # fill
         U8,  # heap
@@ -543,6 +555,7 @@ def _decode(
     data: Any,
     records_max: int,
     framed: bool,
+    ends_early: bool,
     nodes: Any,
     fill: bool,
     heap: Any,
@@ -572,10 +585,10 @@ def _decode(
             if end > data_end:
                 break
         at = _decode_record(data, at, end, nodes, fill, heap, heap32, heap64, frames)
-        if at < 0 or (framed and at != end):
+        if at < 0 or (framed and at != end and not ends_early):
             result[2] = -at if at < 0 else LEFT_OVER
             break
         records += 1
-        start = at
+        start = end if framed else at
     result[0] = records
     result[1] = start

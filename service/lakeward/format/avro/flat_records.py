@@ -7,7 +7,8 @@ they are. Filling a column is then a short loop over its tokens, whose type it d
                                                       valid    node 0: 1 ...    node 1:     1         0   ...
 
 Touches: nothing but the arrays it is given.
-Keeps:   1. nothing is read from bytes outside of a record, and each record is used up to its last byte;
+Keeps:   1. nothing is read from bytes outside of a record, and each record is used up to its last byte, where the
+            program does not end before its last column;
          2. the walk has checked everything, so filling cannot fail;
          3. tokens take no more than `_TOKENS_BYTES`, or those of one record.
 See:     decoder.py, which decodes the same of any schema, in twice the time and more
@@ -118,6 +119,8 @@ def walk_flat_records(program: AvroProgram, data: npt.NDArray[np.uint8], records
         program.null_branches,
         program.ends,
         program.sizes,
+        program.filled,
+        program.ends_early,
         tokens,
         valid,
         byte_lengths,
@@ -139,6 +142,8 @@ def walk_flat_records(program: AvroProgram, data: npt.NDArray[np.uint8], records
         I64_IN,  # null_branches
         I64_IN,  # ends
         I64_IN,  # sizes
+        I64_IN,  # filled: the kinds of what comes out
+        types.boolean,  # ends_early: bytes may be left over
         I64,  # tokens
         U8,  # valid, all of it 1
         I64,  # byte_lengths: string bytes per node
@@ -153,6 +158,8 @@ def _walk(
     null_branches: Any,
     ends: Any,
     sizes: Any,
+    filled: Any,
+    ends_early: bool,
     tokens: Any,
     valid: Any,
     byte_lengths: Any,
@@ -271,10 +278,11 @@ def _walk(
                 token = load_u8(data_address + at)
                 at += 1
             # A record needs nothing but its validity; its fields come next.
-            tokens[token_at] = token
+            if filled[node] != PASSED_OVER:
+                tokens[token_at] = token
             token_at += room
             node += 1
-        if at != end:
+        if at != end and not ends_early:
             result[0], result[2] = record, LEFT_OVER
             return
         record += 1

@@ -116,6 +116,8 @@ class AvroProgram:
     """Bytes of a fixed, symbols of an enum, branches of a union; 0 elsewhere."""
     filled: npt.NDArray[np.int64]
     """The kinds again, `PASSED_OVER` in columns that do not come out."""
+    ends_early: bool
+    """Records have more columns behind these, which the query does not name: their bytes are left alone."""
 
     @property
     def is_flat(self) -> bool:
@@ -126,8 +128,11 @@ class AvroProgram:
 def compile_schema(columns: tuple[AvroField, ...], wanted: Collection[str] | None = None) -> AvroProgram:
     """
     Args:
-        wanted: the names of the columns that come out; None for all.
+        wanted: the names of the columns that come out; None for all. The program ends with the last of them.
     """
+    all_columns = len(columns)
+    if wanted is not None:
+        columns = columns[: max((at for at, column in enumerate(columns, 1) if column.name in wanted), default=0)]
     kinds: list[int] = []
     null_branches: list[int] = []
     ends: list[int] = []
@@ -161,6 +166,7 @@ def compile_schema(columns: tuple[AvroField, ...], wanted: Collection[str] | Non
         ends=np.array(ends, dtype=np.int64),
         sizes=np.array(sizes, dtype=np.int64),
         filled=filled,
+        ends_early=len(columns) < all_columns,
     )
 
 

@@ -158,7 +158,8 @@ def _read_avro(
     bytes_max: int,
     columns: Collection[str] | None,
 ) -> Iterator[pa.RecordBatch]:
-    program = compile_schema(parse_schema(schema_json, where=block.where), columns)
+    of_record = parse_schema(schema_json, where=block.where)
+    program = compile_schema(of_record, columns)
     if block.content_length < _HEAD_BYTES:
         raise _broken(block, "its content is shorter than its head")
     version, count = struct.unpack(">ii", read_content_range(file, block, 0, _HEAD_BYTES))
@@ -192,7 +193,7 @@ def _read_avro(
                 raise _too_large(program, rest, block, done, needed=window_bytes, bytes_max=bytes_max)
     if count < 0:
         raise _broken(block, f"it claims {count} records")
-    _check_no_record_follows(program, file, block, count, position, bytes_max)
+    _check_no_record_follows(compile_schema(of_record), file, block, count, position, bytes_max)
 
 
 def _check_no_record_follows(

@@ -23,13 +23,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.base.kernel import I8, I64, kernel, types
+from lakeward.base.kernel import I8, I64, I64_IN, kernel, types
 from lakeward.merge.rows.gather import RowSources
 from lakeward.merge.runs.loser_tree import DONE, SPANS, LoserTree, Spans
 from lakeward.merge.runs.sort_key import RunKeys
 from lakeward.merge.runs.sorted_run import RunBatch, SortedRun
 
 SPANS_MAX = 65_536
+_NEAR_BATCHES = 65_536
+"""Numbers of batches that are so near each other are counted in a table."""
 WINDOW_BYTES = 4 * 1024 * 1024
 
 
@@ -51,14 +53,17 @@ class Order:
         """(number of a batch, where its records are in this order, ascending)."""
         if len(self) == 0:
             return
-        numbers = self.batches - self.batches.min()
-        if numbers.max() < 2**16:
-            numbers = numbers.astype(np.uint16)  # which is sorted by its digits, many times as fast
-        by_number = np.argsort(numbers, kind="stable")
-        numbers = self.batches[by_number]
-        cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
-        for start, end in pairwise(cuts):
-            yield int(numbers[start]), by_number[start:end]
+        first, last = int(self.batches.min()), int(self.batches.max())
+        if last - first > _NEAR_BATCHES:
+            numbers, batches = np.unique(self.batches, return_inverse=True)
+        else:
+            numbers, batches = np.arange(first, last + 1), self.batches - first
+        at = np.empty(len(self), dtype=np.int64)
+        ends = np.zeros(len(numbers) + 1, dtype=np.int64)
+        _group(batches, ends, at)
+        for number, (start, end) in zip(numbers.tolist(), pairwise(ends.tolist()), strict=True):
+            if start < end:
+                yield number, at[start:end]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +136,13 @@ class RunWindows:
         return RowSources(sources).gather(numbers, places)
 
     def _refill(self, run: int) -> None:
-        batch = next((batch for batch in self._readers[run] if len(batch.keys)), None)
-        if batch is None:
+        for batch in self._readers[run]:
+            if len(keys := batch.keys):
+                break
+        else:
             self._keys.end(run)
             return
-        number = self._keys.refill(run, batch.keys)
+        number = self._keys.refill(run, keys)
         self._batches[number] = batch
         self._run_of[number] = run
 
@@ -152,6 +159,23 @@ def _order(spans: Spans) -> Order:
     order = Order(np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.int8))
     _spread(found, order.batches, order.places, order.joins)
     return order
+
+
+@kernel(types.void(I64_IN, I64, I64))
+def _group(batches: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], at: npt.NDArray[np.int64]) -> None:
+    """The places of records by the batches that they are of, 0, 1, …: those of batch i are `at[ends[i]:ends[i + 1]]`,
+    ascending. `ends` holds zeros, one more than there are batches."""
+    for row in range(len(batches)):
+        ends[batches[row] + 1] += 1
+    for number in range(1, len(ends)):
+        ends[number] += ends[number - 1]
+    for row in range(len(batches)):
+        at[ends[batches[row]]] = row
+        ends[batches[row]] += 1
+    # Each has moved to where the next one begins.
+    for number in range(len(ends) - 1, 0, -1):
+        ends[number] = ends[number - 1]
+    ends[0] = 0
 
 
 @kernel(types.void(SPANS, I64, I64, I8))

@@ -170,6 +170,10 @@ class LogRun:
             check_no_operations(self.scan.blocks)
         if query.keeps_dictionaries:
             self.schema = query.with_dictionaries(schema, rules, self._repeated(), merge.key_fields)
+        self._stored_schema = self.schema
+        """With the column that says where a row belongs, which is checked, and carried only if the query names it."""
+        if PARTITION_FIELD not in self.schema.names:
+            self._stored_schema = self.schema.append(pa.field(PARTITION_FIELD, pa.string()))
         carried = part_schema(query.carried_schema(self.schema), rules)
         self.records: LogRecords | FileRuns = LogRecords(
             carried,
@@ -278,7 +282,7 @@ class LogRun:
     def _measured(self, block: LogBlock, opened: ExitStack) -> SortedLog:
         file = opened.enter_context(self._storage.open_input(self._path(block.file)))
         chosen = self._choose if self._query.prunes and block.type is not BlockType.DELETE else None
-        return measure(block, file, self.schema, self._budget, chosen)
+        return measure(block, file, self._stored_schema, self._budget, chosen)
 
     def _keys_of(self, log: SortedLog) -> Iterator[pa.Array]:
         """The keys of a log that are asked for."""
@@ -372,15 +376,18 @@ class LogRun:
             block,
             batch_rows=batch_rows,
             bytes_max=self._budget.batch,
-            columns=None if self._query.columns is None else self.schema.names,
+            columns=None if self._query.columns is None else self._stored_schema.names,
             choose=self._choose if self._query.prunes else None,
             dictionaries=[column.name for column in self.schema if pa.types.is_dictionary(column.type)],
             meter=self._meter,
         ):
             from_avro = block.type is not BlockType.PARQUET_DATA
-            rows = project(batch, self.schema, where=block.where, from_avro=from_avro, is_partial=block.is_partial)
-            projected = self._keys.chosen(with_made_keys(rows, self._key_fields))
-            self._check_partition(projected, block)
+            rows = project(
+                batch, self._stored_schema, where=block.where, from_avro=from_avro, is_partial=block.is_partial
+            )
+            stored = self._keys.chosen(with_made_keys(rows, self._key_fields))
+            self._check_partition(stored, block)
+            projected = stored.select(self.schema.names)
             check_row_sizes(projected, self._query.row_bytes_max, where=block.where)
             here = None if places is None else places.take(batch.num_rows)
             if self._query.takes_sample:

@@ -1,7 +1,8 @@
 """What of a file slice is wanted, and what must be read for it.
 
 A merge compares records by their keys and ordering values and asks columns of them whether they are deleted, so these
-columns are read whether they are wanted or not; and a log says by its partition path that it belongs here.
+columns are read whether they are wanted or not. A log says by its partition path that it belongs here, so of logs that
+column is read, too (`read/logs/log_run`).
 
 Touches: nothing.
 Keeps:   a projection changes no row that comes out, but for the columns that it leaves out.
@@ -84,7 +85,6 @@ class SliceQuery:
         for_the_merge = (
             RECORD_KEY_FIELD,
             *key_fields,
-            PARTITION_FIELD,
             IS_DELETED_FIELD,
             OPERATION_FIELD,
             *rules.ordering_fields,
