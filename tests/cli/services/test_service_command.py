@@ -17,9 +17,12 @@ from lakeward.services.services import ROUND
 from lakeward.state.migration import migrate
 from lakeward.state.records import ControlKind, ControlRecord, ParkedRecord, TargetKind
 from lakeward.state.store import open_store
+from lakeward.table.new_table import COPY_ON_WRITE
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import DATA_TIMELINE
+from tests.our_reader import scan
 from tests.services.clean.run.cleaning import completed_cleans
+from tests.services.clustering.run.test_clusterer import made
 from tests.services.rollback.run.failed_tables import fail_last_write
 
 CONFIG = """
@@ -52,7 +55,9 @@ def test_one_run_rolls_back_compacts_and_cleans(tmp_path: Path) -> None:
     code, report = service(base, config)
 
     assert code == 0
-    assert list(report) == ["dry_run", "parked", "recovery", "rollback", "compaction", "clean", "archive"]
+    assert list(report) == [
+        *("dry_run", "parked", "recovery", "rollback", "compaction", "clustering", "clean", "archive")
+    ]
     assert list(report)[3:] == [kind for kind in ROUND if kind in report], "the order is the scheduler's"
     assert report["compaction"].keys() >= {"compactions", "metadata_table"}  # type: ignore[attr-defined]
     assert [each["instant"] for each in report["rollback"]["rolled_back"]] == [failed]  # type: ignore[index]
@@ -67,12 +72,23 @@ def test_one_run_rolls_back_compacts_and_cleans(tmp_path: Path) -> None:
     assert not again["rollback"]["rolled_back"] and not again["clean"]["cleans"]  # type: ignore[index]
 
 
+def test_small_file_groups_are_packed(tmp_path: Path) -> None:
+    """The step is the daemon's job, with the same settings; a dry run says what it would take."""
+    base, config = made(tmp_path / "table", COPY_ON_WRITE), configured(tmp_path)
+    config.write_text(f"{CONFIG}\n[defaults.clustering]\nmin_groups = 2\n")
+    planned = service(base, config, "--dry-run")[1]["clustering"]
+    assert (planned["input_groups"], planned["instant"]) == (6, None)  # type: ignore[index]
+    code, report = service(base, config)
+    assert code == 0 and report["clustering"]["output_groups"] == 2  # type: ignore[index]
+    assert len(scan(base).latest_slices) == 2
+
+
 def test_for_people_each_step_has_its_name(tmp_path: Path) -> None:
     """What a line is about follows from the step that it stands under."""
     base, config = copy_golden("v9", tmp_path / "table"), configured(tmp_path)
     lines = CliRunner().invoke(app, ["service", str(base), "--config", str(config), "--dry-run"]).stdout.splitlines()
-    steps = [line for line in lines if line in ("recovery", "rollback", "compaction", "clean", "archive")]
-    assert steps == ["rollback", "compaction", "clean", "archive"]
+    steps = [line for line in lines if line in ("recovery", *ROUND)]
+    assert steps == ["rollback", "compaction", "clustering", "clean", "archive"]
     assert lines.index("compaction") < next(i for i, line in enumerate(lines) if "What compact would do" in line)
 
 
@@ -87,7 +103,9 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     code, report = service(base, empty, "--dry-run", "--engine", "spark")
 
     assert [each["why"] for each in report["compaction"]["runs_on"]] == ["by --engine spark"]  # type: ignore[index]
-    assert code == 0 and list(report) == ["dry_run", "parked", "rollback", "compaction", "clean", "archive"]
+    assert code == 0 and list(report) == [
+        *("dry_run", "parked", "rollback", "compaction", "clustering", "clean", "archive")
+    ]
     assert report["compaction"]["metadata_table"] is None, "of what belongs to compaction, too"  # type: ignore[index]
     assert [each["instant"] for each in report["rollback"]["rolled_back"]] == [failed]  # type: ignore[index]
     assert {path: path.read_bytes() for path in base.rglob("*") if path.is_file()} == before

@@ -26,6 +26,7 @@ from lakeward.cli.options.values import parse_option, parse_pairs
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import compaction_options, serviced_table
 from lakeward.cli.services.restore_view import planned_json
+from lakeward.engine.dispatch.engine_rule import EngineRule
 from lakeward.services.clustering.plan.layout import COLUMNS_MAX, PACKED, ClusterMode, Layout
 from lakeward.services.clustering.plan.pack_options import PackOptions
 from lakeward.services.clustering.plan.pack_plan import PackPlan
@@ -209,6 +210,20 @@ def cluster(
                 engines.choose,
                 partial(run_task_at, serviced.base_path),
             )
+    return _result(report, dry_run=dry_run, explain=explain)
+
+
+def in_round(done: PackPlan | ClusteringReport | str | None, rule: EngineRule) -> Result:
+    """The step of `lakeward service`; text says why nothing was done."""
+    if done is None or isinstance(done, str):
+        why = done or "Nothing to do."
+        return Result(document={"nothing": why}, lines=[why], is_nothing=True)
+    if isinstance(done, PackPlan):
+        return _result(ClusteringReport(done), dry_run=True, explain=False)
+    return _result(done, dry_run=False, explain=False)
+
+
+def _result(report: ClusteringReport, *, dry_run: bool, explain: bool) -> Result:
     plan = report.plan
     return Result(
         document=_as_json(report, dry_run=dry_run),

@@ -140,6 +140,8 @@ class ClusteringService(Service[ClusteringRules]):
 
         memory: ClusteringMemory = care.memory
         scanned, now = order.scanned(), table.clock.now()
+        if left := _left_to_hudi(scanned, care):
+            return JobReport(JobResult.NOTHING, own=left)
         options = care.rules.options
         memory.records, runs = _runs(table, scanned, memory.records)
         if not order.at_once:
@@ -160,8 +162,11 @@ class ClusteringService(Service[ClusteringRules]):
             memory.pauses, memory.waiting_since, memory.why = memory.pauses.published(), None, ""
         return _reported(report)
 
-    def preview(self, table: ServicedTable, care: Care[ClusteringRules], order: JobOrder) -> PackPlan:
+    def preview(self, table: ServicedTable, care: Care[ClusteringRules], order: JobOrder) -> PackPlan | str:
+        """The plan, or why there is none."""
         snapshot = table.snapshot(service=self.permission)
+        if left := _left_to_hudi(snapshot, care):
+            return left
         selected = care.selected(snapshot.partitions)
         return _planned(table, snapshot, care, partitions=selected, excluded=frozenset(care.excluded))
 
@@ -189,13 +194,9 @@ class ClusteringService(Service[ClusteringRules]):
 def _demand(facts: TableFacts, care: Care[ClusteringRules]) -> ServiceDemand:
     """Whether there is something to pack, and nothing that it waits for."""
     snapshot, memory, now = facts.snapshot, care.memory, facts.clock.now()
-    if not care.rules.shares_table and (hudis := _of_hudi(snapshot)) is not None:
+    if left := _left_to_hudi(snapshot, care):
         memory.look, memory.waiting_since = None, None
-        return ServiceDemand(
-            False,
-            f"Not clustered: clustering {hudis} on the timeline is not Lakeward's, so the table is left to what "
-            "made it. Set foreign_services to share where both should.",
-        )
+        return ServiceDemand(False, left)
     look = memory.look = _looked(facts, care)
     if not look.packed:
         memory.waiting_since = None
@@ -291,9 +292,16 @@ def _excluded(care: Care[ClusteringRules], memory: ClusteringMemory) -> frozense
     return frozenset(care.excluded).union(*(each.layouts for each in memory.records.values() if each))
 
 
-def _of_hudi(snapshot: TableSnapshot) -> str | None:
-    """The newest clustering that Lakeward did not make: its own are no `clustering` on the timeline."""
-    return max((each.time for each in snapshot.timeline.instants if each.action == "clustering"), default=None)
+def _left_to_hudi(snapshot: TableSnapshot, care: Care[ClusteringRules]) -> str:
+    """Why the table is not clustered: the newest clustering that Lakeward did not make. Its own are no `clustering` on
+    the timeline."""
+    hudis = max((each.time for each in snapshot.timeline.instants if each.action == "clustering"), default=None)
+    if hudis is None or care.rules.shares_table:
+        return ""
+    return (
+        f"Not clustered: clustering {hudis} on the timeline is not Lakeward's, so the table is left to what made it. "
+        "Set foreign_services to share where both should."
+    )
 
 
 def _free_partitions(
@@ -352,7 +360,7 @@ def _given_up(memory: ClusteringMemory, error: Conflict | TryLater, options: Pac
         memory.waiting_since = now
     memory.why = text
     problem = WorkProblem(ProblemKind.TEMPORARY, text)
-    return JobReport(JobResult.NOTHING, JobFigures(clusterings_given_up=1), problems=(problem,))
+    return JobReport(JobResult.NOTHING, JobFigures(clusterings_given_up=1), problems=(problem,), own=text)
 
 
 def _reported(report: ClusteringReport) -> JobReport:

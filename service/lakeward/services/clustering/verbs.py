@@ -14,3 +14,5 @@ VERBS = (
         of=("clean", "metadata", "rollback", "savepoint"),
     ),
 )
+
+ROUND_VIEW = "lakeward.cli.services.cluster_command:in_round"
