@@ -29,6 +29,7 @@ from lakeward.services.service import Care, order_at_once
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from lakeward.table.listing_source import ListingSource
+from lakeward.table.metadata.metadata_table import FOLDER
 from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ
 from lakeward.table.quarantine import load_quarantine
 from lakeward.write.write_start import end_dead_writes
@@ -204,13 +205,17 @@ def setting_orphans_aside(golden: str, folder: Path) -> Case:
 
 
 def archiving(golden: str, folder: Path) -> Case:
-    """Every instant is on the timeline or in the archive, and its rows are read as before. Keeps 3 and 4 of
-    services/archive/run/archiver."""
+    """Every instant is on its timeline or in the archive of it, also those of the metadata table, and rows are read as
+    before. Keeps 3 and 4 of services/archive/run/archiver."""
     table = copy_golden(golden, folder)
+    metadata = f".hoodie/{FOLDER}" if golden == WITH_METADATA else None
     instants = all_instants(table)
+    of_metadata = set() if metadata is None else all_instants(table / metadata)
 
     def check_now(base: Path, whole: Path) -> None:
         assert all_instants(base) == instants
+        if metadata is not None:
+            assert all_instants(base / metadata) == of_metadata
         assert read_rows(base) == expected_rows(golden)
         # A pending file of an instant that is completed does not outlive its completed file.
         names = {path.name for path in (base / ".hoodie" / "timeline").iterdir() if path.is_file()}
@@ -223,6 +228,10 @@ def archiving(golden: str, folder: Path) -> Case:
         rows = archived_rows(base)
         assert rows == archived_rows(whole) and len(rows) == len(set(rows))
         assert [file.level for file in history_of(whole).sizes] == [1]
+        if metadata is not None:
+            assert completed(base / metadata) == completed(whole / metadata)
+            rows = archived_rows(base / metadata)
+            assert rows == archived_rows(whole / metadata) and len(rows) == len(set(rows)) > 2
         swept = serviced_table(str(base), LocalStorage(), ScriptedProcesses())
         with swept.locked():
             swept.sweep(swept.snapshot(only=()))
@@ -364,8 +373,11 @@ KILLED_OR_FAILED = Extent(check=(KILL, BEFORE))
 ONLY_KILLED = Extent(check=(KILL,), test=(KILL,))
 NIGHTLY = Extent(test=())
 KEPT = Extent(check=(KILL,), test=(KILL, BEFORE, FaultKind.TORN))
-SMALL_LEVELS = {"lakeward.services.archive.run.archiver.BATCH_INSTANTS": 1}
-"""Levels are merged, too."""
+SMALL_LEVELS = {
+    "lakeward.services.archive.run.archiver.BATCH_INSTANTS": 1,
+    "lakeward.services.archive.run.archived_timeline._METADATA_CLEANED": 1,
+}
+"""Levels are merged, too, and the metadata table's timeline is archived."""
 
 ROWS = (
     Row(make=cleaning, table="v9", disk=KILLED_OR_FAILED, store=KILLED),
@@ -379,7 +391,7 @@ ROWS = (
     Row(make=undoing, table=WITH_METADATA, disk=KEPT, store=ONLY_KILLED),
     Row(make=setting_orphans_aside, table="v9", disk=ONLY_KILLED),
     Row(make=archiving, table="v9", disk=KILLED_OR_FAILED, store=KILLED, patches=SMALL_LEVELS),
-    Row(make=archiving, table=WITH_METADATA, disk=KILLED_OR_FAILED, patches=SMALL_LEVELS),
+    Row(make=archiving, table=WITH_METADATA, disk=KEPT, patches=SMALL_LEVELS),
     Row(make=making_a_savepoint, table="v9", disk=ALL),
     Row(make=deleting_a_savepoint, table="v9", disk=ALL),
     Row(make=laying_out, table="hybrid", disk=NIGHTLY, store=NIGHTLY),

@@ -32,6 +32,7 @@ SHARES = {
     "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
     "hoodie.archive.automatic": "true",
 }
+METADATA = ".hoodie/metadata"
 SHAPE = TableShape(
     partition_fields="part",
     options={"hoodie.metadata.enable": "true", "hoodie.metadata.compact.max.delta.commits": "1"},
@@ -62,8 +63,9 @@ def table(spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPath
     return HudiTable(spark, made_once(tmp_path_factory, "archiving", make) / "table", SHAPE).copy_to(tmp_path / "table")
 
 
-def completed(table: HudiTable) -> set[tuple[str, str]]:
-    found = [parse_instant(file.name, 2) for file in (table.path / ".hoodie" / "timeline").iterdir()]
+def completed(table: HudiTable, below: str = "") -> set[tuple[str, str]]:
+    """On the active timeline of the table, or of its metadata table."""
+    found = [parse_instant(file.name, 2) for file in (table.path / below / ".hoodie" / "timeline").iterdir()]
     instants: list[Instant] = [instant for instant in found if instant is not None]
     return {(each.time, each.action) for each in instants if each.state is State.COMPLETED}
 
@@ -116,9 +118,9 @@ def test_hudi_archives_what_is_planned(
     assert kept_for in {each["reason"] for each in plan["kept"]}
 
 
-def rows_of(table: HudiTable) -> list[HistoryRow]:
-    """All rows of the archive, by time."""
-    folder = str(table.path / ".hoodie" / "timeline" / "history")
+def rows_of(table: HudiTable, below: str = "") -> list[HistoryRow]:
+    """All rows of the archive of the table, or of its metadata table, by time."""
+    folder = str(table.path / below / ".hoodie" / "timeline" / "history")
     rows = []
     for file in load_history(LocalStorage(), folder).sizes:
         with (Path(folder) / file.name).open("rb") as source:
@@ -173,6 +175,40 @@ def test_hudi_goes_on_where_our_archiver_died(table: HudiTable, spark: SparkSess
     by_us(table, "--set", "hoodie.timeline.compaction.batch.size=2")
     assert rows_of(table) == sorted(set(rows), key=lambda row: row.time)
     write(table, spark, 32, **CLEANED)
+    assert_verified(table)
+
+
+@pytest.mark.turns(40)
+def test_the_metadata_table_of_a_table_that_lakeward_alone_writes_to(
+    table: HudiTable, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Its timeline is archived with the table's, the first builds of its partitions too; Hudi lists and prunes by it,
+    writes, cleans, compacts and archives further."""
+    before = completed(table, METADATA)
+    rows = tmp_path / "rows.jsonl"
+    for ts in range(20, 44):
+        rows.write_text("".join(f'{{"id":"k{n}","part":"p{n % 2}","ts":{ts},"v":"v{ts}"}}\n' for n in range(6)))
+        code, report = lakeward("write", str(table.path), str(rows), "--writers", "stopped")
+        assert code == 0, report
+    for verb in ("compact", "clean", "metadata compact"):
+        code, report = lakeward(*verb.split(), str(table.path), "--writers", "stopped")
+        assert code == 0, report
+    grown = completed(table, METADATA)
+    assert len(grown) > len(before) + 24
+
+    report = by_us(table)["metadata_table"]
+
+    gone = {(each["instant"], each["action"]) for each in report["archived"]}
+    assert gone and gone == grown - completed(table, METADATA)
+    assert {(row.time, row.action) for row in rows_of(table, METADATA)} == gone
+    assert any(time.startswith("00000000000000") for time, _ in gone)
+    assert_verified(table)
+    assert all('"v":"v43"' in row for row in table.snapshot()) and len(table.snapshot()) == 6
+    keep = {"hoodie.archive.automatic": "true", "hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
+    for ts in range(50, 56):
+        write(table, spark, ts, **CLEANED, **keep)
+    assert all('"v":"v55"' in row for row in table.snapshot()) and len(table.snapshot()) == 6
+    assert {(row.time, row.action) for row in rows_of(table, METADATA)} > gone, "Hudi archives into it"
     assert_verified(table)
 
 
@@ -232,6 +268,9 @@ def test_beside_a_writer_that_archives(table: HudiTable, spark: SparkSession) ->
     assert known <= archived | completed(table), "an instant is gone"
     assert not archived & completed(table)
     assert own and own < archived, "both have archived"
+    of_metadata = [(row.time, row.action) for row in rows_of(table, METADATA)]
+    assert len(set(of_metadata)) == len(of_metadata)
+    assert not set(of_metadata) & completed(table, METADATA)
     assert in_archive(spark, table)
     assert len(table.snapshot()) == 6
     assert all('"v":"v65"' in row for row in table.snapshot())

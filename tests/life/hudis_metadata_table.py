@@ -20,6 +20,7 @@ from lakeward.format.metadata.key import ALL_PARTITIONS, files_key
 from lakeward.format.metadata.log_file import write_metadata_log
 from lakeward.format.metadata.record import FileEntry, FilesRecord
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
+from lakeward.format.timeline.history import parse_manifest_name
 from lakeward.format.timeline.instant import parse_instant
 from lakeward.table.table_config import TableConfig
 from tests.format.metadata.metadata_schemas import metadata_schema_json
@@ -51,7 +52,6 @@ class HudisMetadataTable:
         self._properties = f"{table}/.hoodie/hoodie.properties"
         self.path = f"{table}/.hoodie/metadata"
         self.timeline = f"{self.path}/.hoodie/timeline"
-        self._archived = 0
 
     @property
     def is_there(self) -> bool:
@@ -116,7 +116,6 @@ class HudisMetadataTable:
             "plan": pa.nulls(len(goes), pa.binary()),
         }
         if goes:
-            self._archived += 1
             self._put_archive(pa.table(rows), f"{goes[0].time}_{goes[-1].time}_0.parquet")
             for each in found:
                 if each.time < first:
@@ -132,9 +131,12 @@ class HudisMetadataTable:
             for status in storage.list(history)
             if status.name.endswith(".parquet")
         ]
-        storage.create(f"{history}/manifest_{self._archived}", json.dumps({"files": files}).encode())
+        # Lakeward archives into it, too.
+        numbers = [number for name in storage.names(history) if (number := parse_manifest_name(name)) is not None]
+        number = max(numbers, default=0) + 1
+        storage.create(f"{history}/manifest_{number}", json.dumps({"files": files}).encode())
         storage.delete(f"{history}/_version_")
-        storage.create(f"{history}/_version_", str(self._archived).encode())
+        storage.create(f"{history}/_version_", str(number).encode())
 
     def latest_time(self) -> str:
         """The greatest time on its timeline."""

@@ -223,13 +223,16 @@ class ServicedTable:
     def sweep(self, snapshot: TableSnapshot) -> None:
         """Remove what completed instants of Lakeward, and files that were never finished, left. Under the lock."""
         # The two timelines are laid out alike.
-        metadata_timeline = timeline_folder(metadata_base_path(self.base_path), snapshot.config)
+        base_paths = [self.base_path]
+        if has_metadata_table(snapshot.config):
+            base_paths.append(metadata_base_path(self.base_path))
+        timelines = [timeline_folder(base_path, snapshot.config) for base_path in base_paths]
         sweep(
             self.storage,
             self.base_path,
-            timeline_folder(self.base_path, snapshot.config),
-            metadata_timeline_folder=metadata_timeline if has_metadata_table(snapshot.config) else None,
-            history_folder=history_folder(self.base_path, snapshot.config),
+            timelines[0],
+            metadata_timeline_folder=timelines[-1] if len(timelines) > 1 else None,
+            history_folders=[history_folder(base_path, snapshot.config) for base_path in base_paths],
             clock=self.clock,
         )
 

@@ -21,6 +21,7 @@ from lakeward.cli.result import DryRunOption, Result, shown
 from lakeward.cli.serviced import serviced_table
 from lakeward.cli.terminal import Rendered
 from lakeward.engine.dispatch.engine_rule import EngineRule
+from lakeward.format.timeline.instant import Instant
 from lakeward.services.archive.plan.archive_plan import ArchivePlan
 from lakeward.services.archive.plan.hudi_archiver_keys import (
     ARCHIVE_SETTINGS,
@@ -101,14 +102,18 @@ def archive(
 
 
 def planned_result(plan: ArchivePlan) -> Result:
-    return Rendered(document=archive_as_json(plan), render=partial(render_archive, plan), is_nothing=not plan.archived)
+    return Rendered(
+        document=archive_as_json(plan),
+        render=partial(render_archive, plan),
+        is_nothing=not (plan.archived or _metadata_archived(plan.metadata)),
+    )
 
 
 def archived_result(report: ArchiveReport) -> Result:
     return Rendered(
         document=archived_as_json(report),
         render=partial(render_archived, report),
-        is_nothing=not (report.archived or report.merged_files),
+        is_nothing=not (report.archived or report.merged_files or _metadata_archived(report.metadata)),
     )
 
 
@@ -129,7 +134,28 @@ def archive_as_json(plan: ArchivePlan) -> dict[str, Any]:
             {"from": limit.instant, "reason": limit.reason.value, "explanation": limit.why} for limit in plan.limits
         ],
         "blocked_by": plan.blocked_by and plan.blocked_by.reason.value,
+        "metadata_table": _metadata_as_json(plan.metadata),
     }
+
+
+def _metadata_as_json(metadata: ArchivePlan | ArchiveReport | str | None) -> dict[str, Any] | None:
+    """How long the metadata table's own timeline is, what goes from it, and why the rest does not."""
+    match metadata:
+        case None:
+            return None
+        case str():
+            return {"commits": None, "archived": [], "left": metadata}
+        case ArchivePlan():
+            blocked = metadata.blocked_by
+            left = None if blocked is None else blocked.why
+            return {"commits": metadata.commits, "archived": _instants_as_json(metadata), "left": left}
+        case ArchiveReport():
+            document = _metadata_as_json(metadata.plan)
+            assert document is not None, "a plan has one"
+            return document | {
+                "archived": _instants_as_json(metadata),
+                "left": metadata.left or document["left"],
+            }
 
 
 def archived_as_json(report: ArchiveReport) -> dict[str, Any]:
@@ -138,10 +164,29 @@ def archived_as_json(report: ArchiveReport) -> dict[str, Any]:
         "left": report.left or None,
         "merged_files": report.merged_files,
         "seconds": report.seconds,
+        "metadata_table": _metadata_as_json(report.metadata),
     }
 
 
+def _metadata_archived(metadata: ArchivePlan | ArchiveReport | str | None) -> tuple[Instant, ...]:
+    return metadata.archived if isinstance(metadata, ArchivePlan | ArchiveReport) else ()
+
+
 def render_archived(report: ArchiveReport, console: Console) -> None:
+    _render_own(report, console)
+    _render_metadata(report.metadata, console, "went into its own archive")
+
+
+def _render_metadata(metadata: ArchivePlan | ArchiveReport | str | None, console: Console, what: str) -> None:
+    """A line about the metadata table, where there is something to say."""
+    if isinstance(metadata, str):
+        console.print(f"The metadata table's timeline stays as it is: {shown(metadata)}", highlight=False, markup=False)
+    elif archived := _metadata_archived(metadata):
+        number = format_count(len(archived), "instant")
+        console.print(f"Of the metadata table's timeline {number} {what}, up to {archived[-1].time}.", highlight=False)
+
+
+def _render_own(report: ArchiveReport, console: Console) -> None:
     if report.archived:
         number = format_count(len(report.archived), "instant")
         first, last = report.archived[0].time, report.archived[-1].time
@@ -162,6 +207,11 @@ def render_archived(report: ArchiveReport, console: Console) -> None:
 
 
 def render_archive(plan: ArchivePlan, console: Console) -> None:
+    _render_plan(plan, console)
+    _render_metadata(plan.metadata, console, "would go into its own archive")
+
+
+def _render_plan(plan: ArchivePlan, console: Console) -> None:
     if not plan.is_due and not plan.archived:
         console.print(_on_timeline(plan), highlight=False)
         return

@@ -182,12 +182,12 @@ def sweep(
     *,
     clock: Clock,
     metadata_timeline_folder: str | None = None,
-    history_folder: str | None = None,
+    history_folders: Collection[str] = (),
 ) -> None:
     """Remove what attempts of Lakeward left at instants that are completed, and what was never finished. Idempotent.
 
     Args:
-        history_folder: of the archived timeline.
+        history_folders: of what is archived of the timelines.
         metadata_timeline_folder: of a table with a metadata table.
     """
     states = _states(storage, timeline_folder)
@@ -206,7 +206,7 @@ def sweep(
             delete_orphans(storage, Left.HEARTBEAT, Fate.GONE, [status.path])
     minted = minted_folder(base_path)
     folders = [timeline_folder, parent(heartbeat_path(base_path, "0")), minted, parent(minted)]
-    folders += [folder for folder in (metadata_timeline_folder, history_folder) if folder is not None]
+    folders += [*([metadata_timeline_folder] if metadata_timeline_folder else []), *history_folders]
     for folder in folders:
         temporary = [status.path for status in storage.list(folder) if status.name.endswith(TEMPORARY_SUFFIX)]
         delete_orphans(storage, Left.TEMPORARY, Fate.LOCKED, temporary)

@@ -22,14 +22,13 @@ from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.archive.metrics import METRICS
-from lakeward.services.archive.plan.archive_plan import ArchivePlan, plan_archive
+from lakeward.services.archive.plan.archive_plan import ArchivePlan
 from lakeward.services.archive.plan.hudi_archiver_keys import ArchiveOptions
 from lakeward.services.archive.run.archive_preview import preview_archive
+from lakeward.services.archive.run.archived_timeline import own_timeline
 from lakeward.services.archive.run.archiver import Archiver
-from lakeward.services.archive.run.facts import read_archive_facts
 from lakeward.services.archive.settings import ArchiveSettings
 from lakeward.services.service import Care, JobOrder, JobTraits, Service, ServiceDemand, TableFacts, TableRules
-from lakeward.table.timeline.archived import history_folder, load_history
 
 AFTER_COMMITS = 5
 """It archives once there are so many commits more than may be. Writers that archive by themselves do so at each commit,
@@ -82,9 +81,7 @@ class ArchiveService(Service[ArchiveOptions]):
         memory: ArchiveMemory = care.memory
         look, now = memory.look, clock.now()
         if look is None or now >= look.until or timeline.commits_since(look.at) >= AFTER_COMMITS:
-            history = load_history(facts.storage, history_folder(snapshot.base_path, snapshot.config))
-            found = read_archive_facts(facts.storage, snapshot.base_path, snapshot, history, clock=clock)
-            plan = plan_archive(timeline, found, options)
+            plan = own_timeline(facts.storage, snapshot, options, clock=clock).plan
             why = "" if plan.blocked_by is None else plan.blocked_by.why
             look = ArchiveLook(timeline.completed_writes[-1].time, now + _LOOK_SECONDS, len(plan.archived), why)
             memory.look = look

@@ -65,6 +65,8 @@ class MetadataTable:
     """The newest slice of each file group, by file id, of each partition that was asked for."""
     groups: Mapping[str, tuple[FileGroup, ...]]
     """The same with all older slices, those of pending compactions by themselves."""
+    uncommitted: tuple[str, ...] = ()
+    """Paths of files in these partitions that no reader sees: their instants are pending, failed or rolled back."""
 
 
 def has_metadata_table(config: TableConfig) -> bool:
@@ -110,7 +112,7 @@ def load_metadata_table(
         _sort_partition(metadata_path, path, storage.list(join(metadata_path, path)), native=native) for path in wanted
     ]
     valid = valid_instants(timeline, metadata_timeline)
-    groups = _groups(storage, metadata_path, metadata_config, metadata_timeline, content, files)
+    groups, uncommitted = _groups(storage, metadata_path, metadata_config, metadata_timeline, content, files)
     pending = set(content.pending_compactions.values())
     return MetadataTable(
         base_path=metadata_path,
@@ -119,6 +121,7 @@ def load_metadata_table(
         valid_instants=valid | _rolled_back(storage, base_path, config, timeline, metadata_timeline, valid),
         slices={partition: tuple(_merged_slice(group, pending) for group in of) for partition, of in groups.items()},
         groups=groups,
+        uncommitted=uncommitted,
     )
 
 
@@ -244,7 +247,7 @@ def _groups(
     timeline: Timeline,
     content: TimelineContent,
     files: list[PartitionFiles],
-) -> dict[str, tuple[FileGroup, ...]]:
+) -> tuple[dict[str, tuple[FileGroup, ...]], tuple[str, ...]]:
     archived = load_archived_times(storage, metadata_path, config, archived_instants(files, timeline))
     view = build_file_groups(
         files,
@@ -262,7 +265,7 @@ def _groups(
     for partition, groups in found.items():
         if not groups:
             raise _broken(metadata_path, f"No file of its partition {partition} is committed.")
-    return {partition: tuple(groups) for partition, groups in found.items()}
+    return {partition: tuple(groups) for partition, groups in found.items()}, view.uncommitted
 
 
 def _merged_slice(group: FileGroup, pending: Collection[str]) -> FileSlice:

@@ -32,6 +32,7 @@ class Table:
     in_history: list[str] = field(default_factory=list)
     incomplete: list[str] = field(default_factory=list)
     metadata: str = ""
+    table_begins: str | None = None
     is_merge_on_read: bool = False
 
     def read(self, line: str) -> None:
@@ -44,6 +45,8 @@ class Table:
                 self.cleans.append(Clean(ERA + time, True, "" if earliest == "-" else ERA + earliest))
             case ["metadata", time]:
                 self.metadata = time
+            case ["table", "begins", time]:
+                self.table_begins = ERA + time
             case ["left", time, number]:
                 self.replaced_left[ERA + time] = int(number)
             case ["uncommitted", time]:
@@ -70,6 +73,7 @@ class Table:
             uncommitted=self.uncommitted,
             in_history=self.in_history,
             incomplete=self.incomplete,
+            table_begins=self.table_begins,
         )
         return plan_archive(Timeline(tuple(self.instants)), facts, self.options)
 

@@ -14,6 +14,7 @@ says that it and all after it stay. The earliest of them binds; all are reported
                          begins after it, readers take it for committed
     clean                the commit from which the next incremental clean goes on
     compaction-trigger   delta commits that count towards the next compaction
+    table-timeline       of a metadata table: the first commit that is not older than all of its table's active timeline
 
 Hudi's own archiver stops for pending writes alone, not for a pending clean or rollback, nor for a savepoint that is
 being made, and knows nothing of uncommitted files; in all of it it is followed with more caution.
@@ -65,6 +66,8 @@ class ArchiveFacts:
     """File names of completed instants that the archive has, too."""
     incomplete: Collection[str] = ()
     """File names of completed instants whose requested or inflight file should say what was planned, and is gone."""
+    table_begins: str | None = None
+    """For the timeline of a metadata table: the first commit, or pending instant, that its table keeps."""
 
 
 class KeptFor(StrEnum):
@@ -78,6 +81,7 @@ class KeptFor(StrEnum):
     UNCOMMITTED_FILES = "uncommitted-files"
     CLEAN = "clean"
     COMPACTION_TRIGGER = "compaction-trigger"
+    TABLE_TIMELINE = "table-timeline"
 
 
 _OF_NUMBERS = frozenset({KeptFor.MIN_COMMITS, KeptFor.RETENTION})
@@ -105,6 +109,9 @@ class ArchivePlan:
     """How many of them the archive has already."""
     limits: tuple[Limit, ...] = ()
     """Earliest first; the first one binds."""
+    metadata: ArchivePlan | str | None = None
+    """The same of the metadata table's own timeline; why that stays as it is; None where nothing was asked of it, or
+    there is no metadata table."""
 
     @property
     def is_due(self) -> bool:
@@ -155,6 +162,18 @@ def plan_archive(timeline: Timeline, facts: ArchiveFacts, options: ArchiveOption
     return ArchivePlan(len(commits), options, (*leftovers, *archived), len(leftovers), tuple(limits))
 
 
+def table_begins(timeline: Timeline, archived: Collection[str] = ()) -> str | None:
+    """From when on instants of the metadata table stay for its table: its first commit, or an older pending instant.
+
+    Args:
+        timeline: of the table.
+        archived: times of its instants that are going.
+    """
+    commits = [each.time for each in timeline.completed_writes if each.time not in archived]
+    times = [*commits[:1], *(each.time for each in timeline.pending)]
+    return min(times, key=comparable_time, default=None)
+
+
 def _leftovers(timeline: Timeline, facts: ArchiveFacts, options: ArchiveOptions) -> tuple[Instant, ...]:
     """The oldest instants, as far as the archive has them all."""
     candidates = [instant for instant in timeline.completed if instant.action in GOES]
@@ -200,6 +219,9 @@ def _limits(timeline: Timeline, facts: ArchiveFacts, options: ArchiveOptions) ->
         yield Limit(KeptFor.CLEAN, goes_on.time, f"The next clean goes on from {cleaned_to}.")
     if facts.is_merge_on_read:
         yield from _for_compaction_trigger(timeline, options.delta_commits)
+    begins = facts.table_begins
+    if begins is not None and (kept := _first(commits, lambda commit: not is_before(commit.time, begins))) is not None:
+        yield Limit(KeptFor.TABLE_TIMELINE, kept.time, f"The table's own timeline begins at {begins}.")
 
 
 def _for_metadata_table(commits: Sequence[Instant], compacted: str | None) -> Iterator[Limit]:

@@ -8,6 +8,8 @@
     lock     publish them as one file of the next level -> delete manifests and files that no reader needs any more
     no lock  markers of what was archived go
 
+and then the same of the metadata table's own timeline, which follows (`services/archive/run/archived_timeline.py`).
+
 The facts are those of the scan: what could change of them since only lets more go. So what goes is what may go both by
 the first choice and by the one under the lock, or nothing. A timeline that was never archived goes in batches, a lock
 for each.
@@ -15,7 +17,7 @@ for each.
 Stopped between publishing and the last deletion, the oldest instants are in both places. Readers take either, and the
 next run takes them off the timeline before anything else, due or not.
 
-Touches: the timeline and the history, through `commit`, and under the table lock.
+Touches: both timelines and their histories, under the table lock.
 Keeps:   1. no file of an instant is deleted before the history was read back with its row;
          2. nothing goes that a limit names, as seen under the lock;
          3. stopped at any call, every instant is on the timeline or in the history, and the next run goes on;
@@ -24,6 +26,7 @@ Keeps:   1. no file of an instant is deleted before the history was read back wi
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -38,16 +41,18 @@ from lakeward.protocol.progress import Phase
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import delete_archived
-from lakeward.services.archive.plan.archive_plan import ArchiveFacts, ArchivePlan, plan_archive
+from lakeward.services.archive.plan.archive_plan import ArchivePlan, plan_archive
 from lakeward.services.archive.plan.history_levels import LevelMerge, plan_level_merge
 from lakeward.services.archive.plan.hudi_archiver_keys import ArchiveOptions
-from lakeward.services.archive.run.facts import read_archive_facts, states_of
+from lakeward.services.archive.run.archived_timeline import ArchivedTimeline, metadata_timeline, own_timeline
+from lakeward.services.archive.run.facts import states_of
 from lakeward.services.archive.run.history import clean_history, publish_history
-from lakeward.table.metadata.metadata_table import has_metadata_table
+from lakeward.table.metadata.metadata_table import has_metadata_table, load_metadata_timeline
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder
 from lakeward.table.timeline.archived import History, history_folder, load_history
 from lakeward.table.timeline.instant_content import InstantContents
+from lakeward.table.timeline.timeline import Timeline
 
 BATCH_INSTANTS = 50
 """How many instants go under one lock at most."""
@@ -65,10 +70,12 @@ class ArchiveReport:
     merged_files: int = 0
     """How many files of the history were merged into larger ones."""
     seconds: float = 0.0
+    metadata: ArchiveReport | str | None = None
+    """The same of the metadata table's own timeline; why it stays as it is; None where there is no metadata table."""
 
 
 class Archiver:
-    """Archives one table."""
+    """Archives one table, and after it the timeline of its metadata table."""
 
     def __init__(self, table: ServicedTable, options: ArchiveOptions) -> None:
         self._table = table
@@ -84,46 +91,60 @@ class Archiver:
         """
         table, started = self._table, self._table.clock.monotonic()
         snapshot = table.snapshot(service=TableService.ARCHIVING)
-        history = load_history(table.storage, history_folder(table.base_path, snapshot.config))
         with table.measured(Phase.PLAN):
-            facts = read_archive_facts(table.storage, table.base_path, snapshot, history, clock=table.clock)
-            plan = plan_archive(snapshot.timeline, facts, self._options)
-        run = _ArchiveRun(table, self._options, snapshot, facts, history)
-        left = ""
-        for first in range(0, len(plan.archived), BATCH_INSTANTS):
-            if left := run.archive(plan.archived[first : first + BATCH_INSTANTS]):
-                table.observer.step(f"archiving ends before {plan.archived[first].time}: {left}")
-                break
-        merged_files = run.merge_levels()
-        forget_markers(table.storage, table.base_path, {instant.time for instant in run.archived})
-        seconds = table.clock.monotonic() - started
-        return ArchiveReport(plan, tuple(run.archived), left, merged_files, seconds)
+            own = own_timeline(table.storage, snapshot, self._options, clock=table.clock)
+            plan = own.plan
+        report = _carry_out(_OwnRun(table, snapshot, own), plan)
+        metadata = self._archive_metadata()
+        return replace(report, metadata=metadata, seconds=table.clock.monotonic() - started)
+
+    def _archive_metadata(self) -> ArchiveReport | str | None:
+        table = self._table
+        snapshot = table.snapshot(only=(), service=TableService.ARCHIVING)
+        with table.measured(Phase.PLAN):
+            found = metadata_timeline(table.storage, snapshot, self._options, clock=table.clock)
+        if not isinstance(found, ArchivedTimeline):
+            if found:
+                table.observer.step(f"the metadata table's timeline stays as it is: {found}")
+            return found
+        return _carry_out(_MetadataRun(table, snapshot, found), found.plan)
 
 
-class _ArchiveRun:
-    """One run over one table."""
+def _carry_out(run: _ArchiveRun, plan: ArchivePlan) -> ArchiveReport:
+    left, table, started = "", run.table, run.table.clock.monotonic()
+    for first in range(0, len(plan.archived), BATCH_INSTANTS):
+        if left := run.archive(plan.archived[first : first + BATCH_INSTANTS]):
+            table.observer.step(f"archiving ends before {plan.archived[first].time}: {left}")
+            break
+    merged_files = run.merge_levels()
+    forget_markers(table.storage, run.old.base_path, {instant.time for instant in run.archived})
+    return ArchiveReport(plan, tuple(run.archived), left, merged_files, table.clock.monotonic() - started)
 
-    def __init__(
-        self,
-        table: ServicedTable,
-        options: ArchiveOptions,
-        snapshot: TableSnapshot,
-        facts: ArchiveFacts,
-        history: History,
-    ) -> None:
-        self._table = table
-        self._options = options
-        self._snapshot = snapshot
-        self._facts = facts
-        self._history = history
-        self._history_folder = history_folder(table.base_path, snapshot.config)
-        self._timeline_folder = timeline_folder(table.base_path, snapshot.config)
+
+class _ArchiveRun(ABC):
+    """One run over one timeline."""
+
+    def __init__(self, table: ServicedTable, snapshot: TableSnapshot, old: ArchivedTimeline) -> None:
+        """
+        Args:
+            old: the timeline as it was when what goes was chosen.
+        """
+        self.table = table
+        self.old = old
         self.archived: list[Instant] = []
+        self._snapshot = snapshot
+        self._history = old.history
+        self._history_folder = history_folder(old.base_path, old.config)
+        self._timeline_folder = timeline_folder(old.base_path, old.config)
+
+    @abstractmethod
+    def _timeline_now(self) -> Timeline | None:
+        """The timeline under the lock; None where the metadata table was switched on or off since."""
 
     def archive(self, batch: Sequence[Instant]) -> str:
         """Archive these instants. Returns why not, where something came in between; empty otherwise."""
-        table = self._table
-        new = [instant for instant in batch if instant.file_name not in self._facts.in_history]
+        table = self.table
+        new = [instant for instant in batch if instant.file_name not in self.old.facts.in_history]
         try:
             with table.measured(Phase.MERGE):
                 content = encode_rows(self._rows(new)) if new else b""
@@ -146,8 +167,8 @@ class _ArchiveRun:
 
     def merge_levels(self) -> int:
         """Merge files of the history as long as a level has too many. Returns how many were merged."""
-        table, files, merges = self._table, 0, 0
-        while (merge := plan_level_merge(self._history.sizes, files=self._options.level_files)) is not None:
+        table, files, merges = self.table, 0, 0
+        while (merge := plan_level_merge(self._history.sizes, files=self.old.options.level_files)) is not None:
             try:
                 content = encode_rows(self._rows_of(merge))
             except (BrokenFile, Unsupported, NotFound) as error:
@@ -166,7 +187,7 @@ class _ArchiveRun:
                     table.storage,
                     self._history_folder,
                     self._history,
-                    kept=self._options.manifests_kept + merges,
+                    kept=self.old.options.manifests_kept + merges,
                     fence=fence,
                 )
             files += len(merge.sources)
@@ -176,14 +197,14 @@ class _ArchiveRun:
         """Under the lock."""
         if history.sizes != self._history.sizes:
             return _OTHER_ARCHIVER
-        now = self._table.snapshot(only=(), service=TableService.ARCHIVING)
-        if has_metadata_table(now.config) != self._facts.has_metadata_table:
+        now = self._timeline_now()
+        if now is None:
             return "the metadata table was switched on or off"
         # Numbers count as if this run had done nothing yet: it was due when it began.
         gone = {instant.file_name for instant in self.archived}
-        before = tuple(each for each in self._snapshot.timeline.instants if each.file_name in gone)
-        timeline = replace(now.timeline, instants=(*before, *now.timeline.instants))
-        goes = {instant.file_name for instant in plan_archive(timeline, self._facts, self._options).archived}
+        before = tuple(each for each in self.old.timeline.instants if each.file_name in gone)
+        timeline = replace(now, instants=(*before, *now.instants))
+        goes = {instant.file_name for instant in plan_archive(timeline, self.old.facts, self.old.options).archived}
         stays = next((instant for instant in batch if instant.file_name not in goes), None)
         if stays is not None:
             return f"{stays.action} {stays.time} stays since something came on the timeline, or is gone"
@@ -193,12 +214,12 @@ class _ArchiveRun:
         for number, instant in enumerate(batch):
             if number % _INSTANTS_A_FENCE == 0:
                 fence()
-            states = states_of(self._snapshot.timeline, instant)
-            delete_archived(self._table.storage, self._timeline_folder, states)
+            states = states_of(self.old.timeline, instant)
+            delete_archived(self.table.storage, self._timeline_folder, states)
 
     def _rows(self, instants: Sequence[Instant]) -> Iterator[HistoryRow]:
-        table, timeline = self._table, self._snapshot.timeline
-        contents = InstantContents(table.storage, table.base_path, self._snapshot.config, timeline)
+        table, timeline = self.table, self.old.timeline
+        contents = InstantContents(table.storage, self.old.base_path, self.old.config, timeline)
         for instant in instants:
             table.guard()
             states = states_of(timeline, instant)
@@ -212,10 +233,30 @@ class _ArchiveRun:
         seen: set[tuple[str, str | None, str, int]] = set()
         for file in merge.sources:
             path = join(self._history_folder, file.name)
-            with self._table.storage.open_input(path) as source:
+            with self.table.storage.open_input(path) as source:
                 for row in decode_rows(source, path=path):
-                    self._table.guard()
+                    self.table.guard()
                     same = (row.time, row.completion_time, row.action, hash((row.metadata, row.plan)))
                     if same not in seen:
                         seen.add(same)
                         yield row
+
+
+class _OwnRun(_ArchiveRun):
+    """Over the table's own timeline."""
+
+    def _timeline_now(self) -> Timeline | None:
+        now = self.table.snapshot(only=(), service=TableService.ARCHIVING)
+        return now.timeline if has_metadata_table(now.config) == self.old.facts.has_metadata_table else None
+
+
+class _MetadataRun(_ArchiveRun):
+    """Over the metadata table's. What its table keeps was read before the lock: since then only more may go of it, but
+    for what another process is restoring, which is later than a savepoint that the table keeps."""
+
+    def _timeline_now(self) -> Timeline | None:
+        now = self.table.snapshot(only=(), service=TableService.METADATA)
+        if not has_metadata_table(now.config):
+            return None
+        _, timeline = load_metadata_timeline(self.table.storage, now.base_path, now.config, clock=self.table.clock)
+        return timeline

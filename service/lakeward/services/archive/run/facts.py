@@ -1,22 +1,28 @@
-"""What the archiver must know of a table beside the names on its timeline.
+"""What the archiver must know of a table, and of its metadata table, beside the names on their timelines.
 
 Touches: storage, reading only: the metadata table's timeline, one read for each clean, and of the archive only
-         files that reach to the active timeline.
+         files that reach to the active timeline; for the metadata table's own timeline one listing of each partition.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from lakeward.base.clock import Clock
-from lakeward.format.file_name import parse_any_data_file
+from lakeward.format.file_name import HFILE, PARQUET, parse_any_data_file
 from lakeward.format.timeline.instant import Instant, State
 from lakeward.services.archive.plan.archive_plan import GOES, ArchiveFacts
 from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileGroup
-from lakeward.table.metadata.metadata_table import has_metadata_table, latest_compaction, load_metadata_table
+from lakeward.table.metadata.metadata_table import (
+    MetadataTable,
+    has_metadata_table,
+    latest_compaction,
+    load_metadata_table,
+)
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import TableConfig
 from lakeward.table.timeline.archived import History, find_archived, history_folder
 from lakeward.table.timeline.cleans import read_cleans
 from lakeward.table.timeline.timeline import Timeline
@@ -33,17 +39,40 @@ def read_archive_facts(
     if has_metadata_table(config):
         metadata = load_metadata_table(storage, base_path, config, timeline, clock=clock, partitions=())
         compacted = latest_compaction(metadata.timeline)
-    candidates = [instant for instant in timeline.completed if instant.action in GOES]
-    in_history = find_archived(storage, history_folder(base_path, config), history, candidates)
+    in_history, incomplete = _by_history(storage, base_path, config, timeline, history)
     return ArchiveFacts(
         is_merge_on_read=config.table_type == "MERGE_ON_READ",
         cleans=read_cleans(storage, base_path, config, timeline),
         has_metadata_table=has_metadata_table(config),
         metadata_compacted=compacted,
         replaced_left=_replaced_left(snapshot),
-        uncommitted=[(_instant_of(path), path) for path in snapshot.uncommitted_files],
+        uncommitted=_with_instants(snapshot.uncommitted_files),
         in_history=in_history,
-        incomplete=frozenset(_incomplete(timeline, candidates)) - in_history,
+        incomplete=incomplete,
+    )
+
+
+def metadata_archive_facts(
+    storage: Storage, metadata: MetadataTable, history: History, *, table_begins: str | None
+) -> ArchiveFacts:
+    """The same of the metadata table's own timeline. Raises `BrokenFile`, and `NotFound` where an archiver is at work.
+
+    Args:
+        metadata: with all of its partitions.
+        history: the metadata table's.
+        table_begins: the first instant that its table's timeline keeps.
+    """
+    base_path, config, timeline = metadata.base_path, metadata.config, metadata.timeline
+    in_history, incomplete = _by_history(storage, base_path, config, timeline, history)
+    return ArchiveFacts(
+        is_merge_on_read=True,
+        cleans=read_cleans(storage, base_path, config, timeline),
+        has_metadata_table=True,
+        metadata_compacted=latest_compaction(timeline),
+        uncommitted=_with_instants(metadata.uncommitted, extension=HFILE),
+        in_history=in_history,
+        incomplete=incomplete,
+        table_begins=table_begins,
     )
 
 
@@ -51,6 +80,19 @@ def states_of(timeline: Timeline, instant: Instant) -> list[Instant]:
     """All files of an instant."""
     action = instant.comparable_action
     return [each for each in timeline.instants if (each.time, each.comparable_action) == (instant.time, action)]
+
+
+def _by_history(
+    storage: Storage, base_path: str, config: TableConfig, timeline: Timeline, history: History
+) -> tuple[frozenset[str], frozenset[str]]:
+    """The file names of completed instants that the archive has, too, and of those whose plan is gone."""
+    candidates = [instant for instant in timeline.completed if instant.action in GOES]
+    in_history = find_archived(storage, history_folder(base_path, config), history, candidates)
+    return in_history, frozenset(_incomplete(timeline, candidates)) - in_history
+
+
+def _with_instants(paths: Iterable[str], *, extension: str = PARQUET) -> list[tuple[str, str]]:
+    return [(_instant_of(path, extension), path) for path in paths]
 
 
 def _incomplete(timeline: Timeline, candidates: list[Instant]) -> Iterator[str]:
@@ -75,8 +117,8 @@ def _replaced_left(snapshot: TableSnapshot) -> dict[str, int]:
     return dict(left)
 
 
-def _instant_of(path: str) -> str:
+def _instant_of(path: str, extension: str) -> str:
     name = path.rpartition("/")[2]
-    parsed = parse_any_data_file(name, native=True)
+    parsed = parse_any_data_file(name, native=True, extension=extension)
     assert parsed is not None, "it was sorted by its name"
     return parsed.instant
