@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Callable, Mapping
@@ -22,7 +23,9 @@ from lakeward.services.clustering.settings import ClusteringSettings
 from lakeward.services.compaction.plan.decision import Reason
 from lakeward.services.service import ServiceDemand
 from lakeward.storage.local import LocalStorage
+from lakeward.table.file_group import FileSlice
 from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ
+from lakeward.table.snapshot import TableSnapshot
 from lakeward.write import write_start
 from tests.daemon.work.test_worker import Bench
 from tests.our_reader import read_rows, scan
@@ -70,6 +73,21 @@ def test_small_file_groups_are_packed_by_default(tmp_path: Path, table_type: str
     assert not demand(bench).is_due
     assert "6 file groups of " in shown(bench)["Last clustering"] and " became 2 of " in shown(bench)["Last clustering"]
     assert bench.run(JobKind.CLUSTERING).result is JobResult.NOTHING
+
+
+def test_no_slice_is_remembered(tmp_path: Path) -> None:
+    """A daemon that watches a hundred tables of a thousand small file groups held 140 MB of slices and logs."""
+    bench = bench_of(tmp_path)
+    demand(bench)
+    seen, waiting = set[int](), list[object]([memory_of(bench)])
+    while waiting:
+        held = waiting.pop()
+        assert not isinstance(held, FileSlice | TableSnapshot)
+        if id(held) not in seen and not isinstance(held, type):
+            seen.add(id(held))
+            waiting += gc.get_referents(held)
+    look = memory_of(bench).look
+    assert look is not None and look.packed
 
 
 def test_what_is_not_selected_or_parked_is_left_out(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from lakeward.base.errors import Conflict, LakewardError, TryLater
 from lakeward.base.quantities import format_count, format_size, format_time
@@ -41,7 +41,7 @@ from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.clustering.metrics import METRICS
 from lakeward.services.clustering.plan.layout_plan import plan_layout
 from lakeward.services.clustering.plan.pack_options import PackOptions
-from lakeward.services.clustering.plan.pack_plan import PackedGroup, PackPlan, plan_packing
+from lakeward.services.clustering.plan.pack_plan import PackPlan, plan_packing
 from lakeward.services.clustering.plan.pauses import WriterPauses
 from lakeward.services.clustering.plan.run_record import RunRecord, read_record
 from lakeward.services.clustering.run.layout_records import load_layout_records
@@ -79,6 +79,14 @@ class ClusteringRules:
     """Another service may work on the table, too."""
 
 
+class Packable(NamedTuple):
+    """File groups that become new ones: what is remembered of them, since their slices are most of a table's memory."""
+
+    partition_path: str
+    groups: int
+    bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class ClusteringLook:
     """What there was to pack when that was planned last."""
@@ -87,7 +95,7 @@ class ClusteringLook:
     """The newest completed write then."""
     again_at: float
     """It is not planned again before."""
-    packed: tuple[PackedGroup, ...]
+    packed: tuple[Packable, ...]
     runs: tuple[RunRecord, ...]
     """Clusterings on the active timeline, oldest first."""
 
@@ -176,7 +184,7 @@ class ClusteringService(Service[ClusteringRules]):
             return ()
         facts = []
         if look.packed:
-            groups = format_count(sum(len(each.slices) for each in look.packed), "file group")
+            groups = format_count(sum(each.groups for each in look.packed), "file group")
             partitions = format_count(len({each.partition_path for each in look.packed}), "partition")
             size = format_size(sum(each.bytes for each in look.packed))
             facts.append(Fact("Small file groups", f"{groups} of {size} in {partitions} can become {len(look.packed)}"))
@@ -201,7 +209,7 @@ def _demand(facts: TableFacts, care: Care[ClusteringRules]) -> ServiceDemand:
     if not look.packed:
         memory.waiting_since = None
         return ServiceDemand(False)
-    groups = sum(len(each.slices) for each in look.packed)
+    groups = sum(each.groups for each in look.packed)
     memory.left_none = _left_none(facts, memory.left_none, now)
     free = _free_partitions(snapshot, care, memory.pauses, now)
     cap = _bytes_max(care.rules, memory.pauses, look.runs, now)
@@ -238,7 +246,8 @@ def _looked(facts: TableFacts, care: Care[ClusteringRules]) -> ClusteringLook:
     memory.records, runs = _runs(facts, snapshot, memory.records)
     plan = _planned(facts, snapshot, care, partitions=selected, excluded=_excluded(care, memory))
     took = facts.clock.monotonic() - began
-    return ClusteringLook(newest, now + took * _TIMES_ITS_COST, plan.packed, runs)
+    packed = tuple(Packable(each.partition_path, len(each.slices), each.bytes) for each in plan.packed)
+    return ClusteringLook(newest, now + took * _TIMES_ITS_COST, packed, runs)
 
 
 def _planned(

@@ -97,6 +97,7 @@ def test_what_no_instant_explains_stays_hidden(table: SmallTable) -> None:
 
 
 def test_a_metadata_table_that_is_not_understood_holds_nothing_back(table: SmallTable) -> None:
+    """Keeps of services/archive/run/archived_timeline."""
     table.storage.create(f"{table.metadata.path}/files/strange.log.x", b"?")
     report = table.archive(OPTIONS)
     assert report.archived

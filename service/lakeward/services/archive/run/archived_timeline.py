@@ -1,7 +1,7 @@
-"""The two timelines that are archived, as they are at one moment: a table's own, and that of its metadata table.
+"""The archiver shortens two timelines: a table's own, and that of its metadata table. Here each is read as it is now.
 
-Hudi's writers archive the metadata table's own timeline at each commit. Where none of them writes, nobody does, and
-each commit of Lakeward's, each clean and each compaction adds to it. It follows the table's own timeline: it keeps one
+Hudi's writers archive the metadata table's own timeline at each commit. Where none of them writes it grows: each commit
+of Lakeward's, each clean and each compaction adds to it. It follows the table's own timeline: it keeps one
 commit more than that, or as many as cleans of the metadata table need, and nothing goes that is not older than all of
 the table's active timeline, nor what the metadata table's last compaction has not merged.
 
@@ -40,7 +40,7 @@ class ArchivedTimeline:
     """One of the two, and what the archiver must know of it."""
 
     base_path: str
-    """Of the table, or of its metadata table."""
+    """The table's, or its metadata table's."""
     config: TableConfig
     timeline: Timeline
     facts: ArchiveFacts
