@@ -89,7 +89,7 @@ simulate: .venv/ready ## Run simulations and model over more seeds, some 20 minu
 		tests/life/test_interleavings.py::test_two_preemptions
 
 interleavings: .venv/ready ## Interrupt each service by each other one at every storage call, 14,000 times
-	LAKEWARD_RUNS=$(or $(RUNS),100000) $(BIN)/python -m pytest -v -n 2 --timeout=0 tests/life/test_interleavings.py -k one_preemption
+	LAKEWARD_RUNS=$(or $(RUNS),100000) $(BIN)/python -m pytest -v -n 2 --timeout=0 tests/life/test_interleavings.py -k "one_preemption or retire"
 
 long-life: .venv/ready ## Service a table for 10,000 commits on a clock that is moved: make long-life COMMITS=10000
 	LAKEWARD_RUNS=$(or $(COMMITS),10000) $(BIN)/python -m pytest --timeout=0 tests/life/test_long_life.py \

@@ -188,7 +188,7 @@ def test_the_metadata_table_of_a_table_that_lakeward_alone_writes_to(
     rows = tmp_path / "rows.jsonl"
     for ts in range(20, 44):
         rows.write_text("".join(f'{{"id":"k{n}","part":"p{n % 2}","ts":{ts},"v":"v{ts}"}}\n' for n in range(6)))
-        code, report = lakeward("write", str(table.path), str(rows), "--writers", "stopped")
+        code, report = lakeward("write", str(table.path), "--input", str(rows), "--writers", "stopped")
         assert code == 0, report
     for verb in ("compact", "clean", "metadata compact"):
         code, report = lakeward(*verb.split(), str(table.path), "--writers", "stopped")

@@ -22,6 +22,7 @@ import pytest
 from lakeward.base.errors import AttemptLost, Conflict, LakewardError, LockHeld, NotFound, Refused, TryLater, UsageError
 from lakeward.services.archive.plan.hudi_archiver_keys import ArchiveOptions
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
+from lakeward.services.clean.run.cleaner import clean_and_purge
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from tests.called_storage import WRITES
 from tests.life.faulty_memory import FaultyMemory
@@ -29,6 +30,7 @@ from tests.life.model import Life
 from tests.life.small_table import BASE, without_threads
 from tests.life.turns import Segment, Turns
 from tests.runs import runs
+from tests.services.clean.run.retiring import rules
 from tests.simulation.reader import read_timeline
 
 LEFT_ALONE = (Refused, TryLater, LockHeld, AttemptLost, Conflict, NotFound, UsageError)
@@ -65,6 +67,12 @@ def _savepoint(life: Life, storage: FaultyMemory) -> None:
     life.table.savepoint(before_second_full(life), storage)
 
 
+def retire_sources(life: Life, storage: FaultyMemory) -> None:
+    """No query is waited for: the files go as soon as the listing says so."""
+    how = rules(2, retires_by_anchors=True)
+    clean_and_purge(life.table.serviced(storage), how, selected=lambda _: None, is_part=False)
+
+
 ONE_COMMIT = CleanPolicy(CleanPolicyKind.COMMITS, 1)
 ONE_VERSION = CleanPolicy(CleanPolicyKind.VERSIONS, 1)
 ARCHIVE = ArchiveOptions(commits_min=1, commits_max=2, commits_cleaned=1, delta_commits=1, level_files=2)
@@ -80,7 +88,27 @@ ACTS: dict[str, Act] = {
     "write": _write,
     "overwrite": _overwrite,
 }
-POLICIES = {"clean commits": ONE_COMMIT, "clean versions": ONE_VERSION}
+POLICIES = {
+    "clean commits": ONE_COMMIT,
+    "clean versions": ONE_VERSION,
+    "retire": CleanPolicy(CleanPolicyKind.COMMITS, 2),
+}
+RETIRING: dict[str, Act] = {
+    "retire": retire_sources,
+    "log": lambda life, storage: life.table.compact(CompactionType.LOG, storage),
+}
+"""On a table of another kind, where logs have been merged."""
+BESIDE_RETIREMENT = (
+    "retire",
+    "log",
+    "full",
+    "clean commits",
+    "clean versions",
+    "archive",
+    "roll back",
+    "savepoint",
+    "write",
+)
 PAIRS = [(one, other) for one in ACTS for other in ACTS]
 
 
@@ -117,25 +145,43 @@ def prepared() -> Life:
     return life
 
 
+@cache
+def with_merged_logs() -> Life:
+    """A table on which merged logs are to retire behind their anchors."""
+    life = Life()
+    life.write(range(8))
+    for _ in range(4):
+        life.write(range(8))
+    life.table.compact(CompactionType.LOG)
+    life.learn()
+    for _ in range(3):
+        life.write({0, 2, 4})
+    life.table.die(life.begin({0, 1}))
+    return life
+
+
 def before_second_full(life: Life) -> str:
     """An instant of which a clean may just be deleting the slices, and no savepoint holds any."""
     instants = read_timeline(life.table.storage, BASE)
     fulls = sorted(
         time for time, each in instants.completed.items() if any(action == "commit" for _, action, _ in each)
     )
-    return max(time for time in life.past if time < fulls[1])
+    return max(time for time in life.past if time < fulls[1]) if fulls[1:] else max(life.past)
 
 
 def play(names: Sequence[str], schedule: Sequence[Segment]) -> list[list[str]]:
     """One interleaving. The calls of each process."""
-    life = prepared().copy()
+    life = (with_merged_logs() if RETIRING.keys() & {*names} else prepared()).copy()
     before = max(read_timeline(life.table.storage, BASE).completed)
-    saved = min(life.saved)
+    saved = min(life.saved, default="")
     if "delete savepoint" in names:
         life.forgotten |= {path for path in life.completed if f"/{saved}_" in path and ".savepoint" in path}
 
+    if "retire" in names:
+        life.will_clean(POLICIES["retire"])  # afterwards an archiver has left too few commits to see it
+
     def body(name: str) -> Callable[[FaultyMemory], object]:
-        return lambda storage: ACTS[name](life, storage)
+        return lambda storage: {**ACTS, **RETIRING}[name](life, storage)
 
     turns = Turns(life.table.storage, [body(name) for name in names], schedule)
     beat = life.table.clock.beat
@@ -194,6 +240,17 @@ def test_one_preemption(name: str) -> None:
         for pair, other in enumerate(ACTS):
             for at in points(calls, runs(1), pair):
                 play([name, other], [(0, at), (1, 0)])
+
+
+@pytest.mark.slow
+def test_logs_that_retire() -> None:
+    """Nothing is lost where merged logs go behind their anchors, whichever of the two is interrupted."""
+    with without_threads():
+        for pair, other in enumerate(BESIDE_RETIREMENT):
+            for names in [("retire", other)] if other == "retire" else [("retire", other), (other, "retire")]:
+                calls = play([names[0]], [])[0] if names[0] in RETIRING else play(names, [])[0]
+                for at in points(calls, runs(1), pair):
+                    play(names, [(0, at), (1, 0)])
 
 
 @pytest.mark.slow

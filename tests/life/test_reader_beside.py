@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +22,6 @@ from lakeward.scan.past_snapshot import read_as_of
 from lakeward.scan.scan_plan import TableQuery
 from lakeward.scan.table_scan import TableScan
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
-from lakeward.services.clean.run.cleaner import clean_and_purge
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice
@@ -32,10 +30,16 @@ from tests.life.faulty_memory import FaultyMemory
 from tests.life.model import Life
 from tests.life.rows import newest, present
 from tests.life.small_table import BASE, without_threads
-from tests.life.test_interleavings import ACTS, LEFT_ALONE, ONE_VERSION, prepared
+from tests.life.test_interleavings import (
+    ACTS,
+    LEFT_ALONE,
+    ONE_VERSION,
+    prepared,
+    retire_sources,
+    with_merged_logs,
+)
 from tests.life.turns import Segment, Turns
 from tests.runs import NIGHTLY, spread
-from tests.services.clean.run.retiring import rules
 from tests.simulation.data_files import fold, read_base_file, read_log_file
 
 Rows = dict[int, int]
@@ -52,26 +56,6 @@ def _compact_and_clean(life: Life, storage: FaultyMemory) -> None:
     life.table.clean(ONE_VERSION, storage)
 
 
-@cache
-def with_merged_logs() -> Life:
-    """A table on which merged logs are to retire behind their anchors."""
-    life = Life()
-    life.write(range(8))
-    for _ in range(4):
-        life.write(range(8))
-    life.table.compact(CompactionType.LOG)
-    life.learn()
-    for _ in range(3):
-        life.write({0, 2, 4})
-    return life
-
-
-def _retire(life: Life, storage: FaultyMemory) -> None:
-    """No query is waited for: the files go as soon as the listing says so."""
-    how = rules(2, retires_by_anchors=True)
-    clean_and_purge(life.table.serviced(storage), how, selected=lambda _: None, is_part=False)
-
-
 def prepared_for(other: str) -> Life:
     return with_merged_logs() if other == "retire" else prepared()
 
@@ -80,7 +64,7 @@ BESIDE: dict[str, Callable[[Life, FaultyMemory], object]] = {
     **{name: ACTS[name] for name in ("clean commits", "clean versions", "roll back", "archive", "overwrite")},
     "compact and clean": _compact_and_clean,
     "restore": _restore,
-    "retire": _retire,
+    "retire": retire_sources,
 }
 ENDS_QUERIES = {("clean commits", "earlier"), ("clean versions", "earlier"), ("compact and clean", "now")}
 """Some of them end with an error."""
@@ -133,13 +117,13 @@ def play(other: str, schedule: Sequence[Segment], as_of: str | None = None) -> t
     return turns.actors[0].storage.calls, turns.actors[1].storage.calls, type(ended).__name__
 
 
-def test_merged_logs_do_retire() -> None:
+def test_merged_logs_doretire_sources() -> None:
     """Or nothing is interrupted."""
     life = with_merged_logs().copy()
     with without_threads():
         before = sum(len(slice_.log_files) for slice_ in life.table.snapshot().latest_slices)
         life.will_clean(CleanPolicy(CleanPolicyKind.COMMITS, 2))
-        _retire(life, life.table.process())
+        retire_sources(life, life.table.process())
         after = sum(len(slice_.log_files) for slice_ in life.table.snapshot().latest_slices)
     assert after < before
     life.check()
