@@ -76,7 +76,7 @@ def test_small_file_groups_are_packed_by_default(tmp_path: Path, table_type: str
 
 
 def test_no_slice_is_remembered(tmp_path: Path) -> None:
-    """A daemon that watches a hundred tables of a thousand small file groups held 140 MB of slices and logs."""
+    """A daemon that watched fifty tables of a thousand small file groups held 70 MB of slices and logs."""
     bench = bench_of(tmp_path)
     demand(bench)
     seen, waiting = set[int](), list[object]([memory_of(bench)])

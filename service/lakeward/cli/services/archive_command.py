@@ -7,7 +7,7 @@ Keeps:   nothing is written without a statement about the table's other writers,
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeGuard
 
 import typer
 from rich.console import Console
@@ -21,7 +21,6 @@ from lakeward.cli.result import DryRunOption, Result, shown
 from lakeward.cli.serviced import serviced_table
 from lakeward.cli.terminal import Rendered
 from lakeward.engine.dispatch.engine_rule import EngineRule
-from lakeward.format.timeline.instant import Instant
 from lakeward.services.archive.plan.archive_plan import ArchivePlan
 from lakeward.services.archive.plan.hudi_archiver_keys import (
     ARCHIVE_SETTINGS,
@@ -105,7 +104,7 @@ def planned_result(plan: ArchivePlan) -> Result:
     return Rendered(
         document=archive_as_json(plan),
         render=partial(render_archive, plan),
-        is_nothing=not (plan.archived or _metadata_archived(plan.metadata)),
+        is_nothing=not (plan.archived or _archives_metadata(plan.metadata)),
     )
 
 
@@ -113,7 +112,7 @@ def archived_result(report: ArchiveReport) -> Result:
     return Rendered(
         document=archived_as_json(report),
         render=partial(render_archived, report),
-        is_nothing=not (report.archived or report.merged_files or _metadata_archived(report.metadata)),
+        is_nothing=not (report.archived or report.merged_files or _archives_metadata(report.metadata)),
     )
 
 
@@ -168,8 +167,10 @@ def archived_as_json(report: ArchiveReport) -> dict[str, Any]:
     }
 
 
-def _metadata_archived(metadata: ArchivePlan | ArchiveReport | str | None) -> tuple[Instant, ...]:
-    return metadata.archived if isinstance(metadata, ArchivePlan | ArchiveReport) else ()
+def _archives_metadata(
+    metadata: ArchivePlan | ArchiveReport | str | None,
+) -> TypeGuard[ArchivePlan | ArchiveReport]:
+    return isinstance(metadata, ArchivePlan | ArchiveReport) and bool(metadata.archived)
 
 
 def render_archived(report: ArchiveReport, console: Console) -> None:
@@ -181,9 +182,9 @@ def _render_metadata(metadata: ArchivePlan | ArchiveReport | str | None, console
     """A line about the metadata table, where there is something to say."""
     if isinstance(metadata, str):
         console.print(f"The metadata table's timeline stays as it is: {shown(metadata)}", highlight=False, markup=False)
-    elif archived := _metadata_archived(metadata):
-        number = format_count(len(archived), "instant")
-        console.print(f"Of the metadata table's timeline {number} {what}, up to {archived[-1].time}.", highlight=False)
+    elif _archives_metadata(metadata):
+        number, last = format_count(len(metadata.archived), "instant"), metadata.archived[-1].time
+        console.print(f"Of the metadata table's timeline {number} {what}, up to {last}.", highlight=False)
 
 
 def _render_own(report: ArchiveReport, console: Console) -> None:
