@@ -48,17 +48,18 @@ def key(chance: random.Random) -> str:
     return str(UUID(int=chance.getrandbits(128)))
 
 
-def make(base: Path, given: argparse.Namespace, *, tails: bool) -> tuple[float, list[str]]:
-    """CPU seconds of writing the logs, and the keys that are in logs."""
+def make(plain: Path, tailed: Path, given: argparse.Namespace) -> tuple[Mapping[str, float], list[str]]:
+    """CPU seconds of writing the logs of both tables, by turns, and the keys that are in logs."""
     chance = random.Random(1)
-    new_table(base)
     groups = [[key(chance) for _ in range(given.rows * 2)] for _ in range(given.groups)]
     rows = [(each, 0, f"p{group:03}", "") for group, keys in enumerate(groups) for each in keys]
-    write(base, rows_of(rows), "bulk_insert")
-    if tails:
-        choose_tails(STORAGE, scan(base), are_written=True)
+    for base in (plain, tailed):
+        new_table(base)
+        write(base, rows_of(rows), "bulk_insert")
+    choose_tails(STORAGE, scan(tailed), are_written=True)
     written: set[str] = set()
-    seconds = 0.0
+    seconds = dict.fromkeys(("plain", "tails"), 0.0)
+    sides = [("plain", plain), ("tails", tailed)]
     for log in range(given.logs):
         rows = []
         for group, keys in enumerate(groups):
@@ -66,9 +67,10 @@ def make(base: Path, given: argparse.Namespace, *, tails: bool) -> tuple[float, 
             written.update(chosen)
             rows += [(each, log + 1, f"p{group:03}", chance.randbytes(VALUE_BYTES // 2).hex()) for each in chosen]
         batch = rows_of(rows)
-        began = time.process_time()
-        write(base, batch)
-        seconds += time.process_time() - began
+        for name, base in sides if log % 2 else reversed(sides):
+            began = time.process_time()
+            write(base, batch)
+            seconds[name] += time.process_time() - began
     return seconds, sorted(written)
 
 
@@ -117,15 +119,9 @@ def main() -> None:
     before = machine()
     with tempfile.TemporaryDirectory(prefix="log-tails-") as folder:
         plain, tailed = Path(folder) / "plain", Path(folder) / "tailed"
-        written = {
-            name: make(base, given, tails=tails)
-            for name, base, tails in (
-                ("warm-up", Path(folder) / "warm-up", True),
-                ("plain", plain, False),
-                ("tails", tailed, True),
-            )
-        }
-        keys = written["plain"][1]
+        small = argparse.Namespace(groups=2, logs=2, rows=1_000)
+        make(Path(folder) / "warm-up", Path(folder) / "warm-up-with-tails", small)
+        write_seconds, keys = make(plain, tailed, given)
         chance = random.Random(2)
         batches = {
             name: pa.array(
@@ -144,7 +140,7 @@ def main() -> None:
         sides["cache"], sides["cache and tails"] = ask(plain), ask(tailed)
         document = {
             "table": vars(given),
-            "write_cpu_seconds": {name: seconds for name, (seconds, _) in written.items()},
+            "write_cpu_seconds": write_seconds,
             "tails": tail_bytes(tailed),
             "sides": sides,
         }

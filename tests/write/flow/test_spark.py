@@ -138,14 +138,16 @@ def test_a_data_frame_that_changes(driver, spark, tmp_path):
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("index", [IndexType.SIMPLE, IndexType.METADATA])
+@pytest.mark.parametrize("index", [IndexType.SIMPLE, IndexType.METADATA, IndexType.BLOOM])
 def test_places_that_are_looked_up(driver, tmp_path, index):
-    """Files and the record index of a table of Hudi's are searched by tasks; a row without a share goes nowhere."""
+    """Files, the record index of a table of Hudi's, and by bloom file slices with their logs are searched by tasks; a
+    row without a share goes nowhere."""
     base = str(copy_golden("v9_metadata", tmp_path / "table"))
     of = [("k1", "p", 1, ""), ("k4", "p", 1, ""), ("k9", "p", 1, ""), ("k1", "q", 1, ""), ("k9", "q", 2, "")]
     snapshot = take_snapshot(LocalStorage(), base, clock=SkippingClock())
     request = WriteRequest(WriteOperation.UPSERT, index=index)
-    tagging = choose_tagging(LocalStorage(), snapshot, request, clock=SkippingClock())
+    in_logs = index is IndexType.BLOOM
+    tagging = choose_tagging(LocalStorage(), snapshot, request, clock=SkippingClock(), in_logs=in_logs)
     flow = SparkFlow(driver, base, of_file(tmp_path, of))
 
     workload = flow.tag(keying(), tagging, on_progress=no_progress)

@@ -178,7 +178,6 @@ class LogTailBuilder:
         if not len(keys):
             return
         self._keys += len(keys)
-        self._ends = _widest(self._ends, key_range(keys))
         self._waiting.append(keys)
         self._waiting_keys += len(keys)
         while self._waiting_keys > _RUN_KEYS:
@@ -190,9 +189,10 @@ class LogTailBuilder:
         Args:
             file_bytes: what the file takes without it.
         """
-        if self._ends is None:
+        if not self._keys:
             return b""
         last = self._next_run(self._waiting_keys)
+        assert self._ends is not None, "a run was taken"
         is_alone = self._writer is None
         key_list = self._close_list(last) if self._keys >= KEYS_LISTED_MIN else b""
 
@@ -233,7 +233,9 @@ class LogTailBuilder:
         waiting = pa.chunked_array(self._waiting, pa.string()).combine_chunks()
         rest = waiting.slice(keys)
         self._waiting, self._waiting_keys = ([rest] if len(rest) else []), len(rest)
-        return waiting.slice(0, keys)
+        run = waiting.slice(0, keys)
+        self._ends = _widest(self._ends, key_range(run))
+        return run
 
     def _write_run(self, run: pa.StringArray) -> None:
         if self._writer is None:
@@ -245,7 +247,8 @@ class LogTailBuilder:
                 column_encoding={_KEY: "DELTA_BYTE_ARRAY"},
                 store_schema=False,
             )
-        run = run.take(pc.sort_indices(run))
+        if not pc.all(pc.less_equal(run[:-1], run[1:]), min_count=0).as_py():  # rows of a write come in their order
+            run = run.take(pc.sort_indices(run))
         self._writer.write_table(pa.table([run], schema=_LIST_SCHEMA), row_group_size=len(run))
 
     def _close_list(self, last: pa.StringArray) -> bytes:
