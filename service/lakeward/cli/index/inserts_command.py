@@ -1,6 +1,7 @@
 """`lakeward index inserts TABLE`: whether new keys of a table may go into its logs, and whether any was doubled since.
 
-Touches: stdout, stderr; the folder of `index/log_inserts`; the table, reading only.
+Touches: stdout, stderr; the folder of `index/log_inserts`; the table, reading, and with --compact through
+         `cli/full_compaction.py`.
 """
 
 from __future__ import annotations
@@ -13,13 +14,18 @@ import typer
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import UsageError
 from lakeward.cli.configured_table import ZonedTable
+from lakeward.cli.full_compaction import compact_fully
+from lakeward.cli.options.engine import EngineArguments
+from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.result import Result
+from lakeward.cli.serviced import compaction_options
 from lakeward.index.log_inserts import LogInserts
 from lakeward.protocol.index.inserts import check_inserts
-from lakeward.services.indexing.run.insert_choice import end_into_logs, let_into_logs
+from lakeward.services.indexing.run.insert_choice import end_into_logs, groups_with_logs, let_into_logs
 
 
 def inserts(
+    *,
     opened: ZonedTable,
     into_logs: Annotated[
         bool,
@@ -40,6 +46,16 @@ def inserts(
     into_base_files: Annotated[
         bool, typer.Option("--into-base-files", help="New keys go into base files, as by default.")
     ] = False,
+    compact: Annotated[
+        bool,
+        typer.Option(
+            "--compact",
+            help="With --into-base-files: compact (FULL) each file group that has logs, so that no key is left in logs "
+            "alone, before other writers write the table.",
+        ),
+    ] = False,
+    given: LockArguments,
+    engine: EngineArguments,
 ) -> Result:
     """Say whether `lakeward write` may put new keys into the logs of small file groups, on merge-on-read tables.
 
@@ -55,10 +71,16 @@ def inserts(
     storage, base_path = opened.storage, opened.base_path
     if only_lakeward and not into_logs:
         raise UsageError("--only-lakeward needs --into-logs.", remedy="Give both, or neither.")
+    if compact and not into_base_files:
+        raise UsageError("--compact needs --into-base-files.", remedy="Give both, or neither.")
     if into_logs:
         said = let_into_logs(storage, opened.snapshot(), only_lakeward=only_lakeward)
     elif into_base_files:
+        options = compaction_options(opened, given.over(opened, dry_run=False)) if compact else None
         said = end_into_logs(storage, base_path, opened.snapshot)
+        if options is not None and said.may_hold_keys:
+            compact_fully(opened, groups_with_logs(opened.snapshot()), options, engine, dry_run=False)
+            said = end_into_logs(storage, base_path, opened.snapshot)
     else:
         said = check_inserts(storage, base_path, opened.snapshot, clock=SystemClock())
     return Result(
@@ -81,8 +103,8 @@ def _lines(said: LogInserts) -> Iterator[str]:
         if said.may_hold_keys:
             refused = "simple" if said.only_lakeward else "simple and bloom"
             yield (
-                f"Some may still be in logs alone, so writes by {refused} are refused: compact every file group "
-                "that has logs (`lakeward compact`), then run this command with --into-base-files again."
+                f"Some may still be in logs alone, so writes by {refused} are refused until every file group that "
+                "has logs is compacted: run this command with --into-base-files --compact."
             )
     if said.may_hold_keys:
         checked = "of the table so far" if said.through is None else f"complete by {said.through}"

@@ -4,7 +4,7 @@
 
 FULL and not LOG: a LOG leaves the logs that it merged in the slice, and takes two of them at least.
 
-Touches: stdout, stderr; the folder of `index/tail_choice`; the table, through `services/compaction/run/compactor.py`.
+Touches: stdout, stderr; the folder of `index/tail_choice`; the table, through `cli/full_compaction.py`.
 Keeps:   1. with --dry-run nothing is written;
          2. logs without tails are left alone.
 """
@@ -13,24 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import partial
 
-import typer
-
-from lakeward.base.clock import SystemClock
 from lakeward.base.quantities import format_count
 from lakeward.cli.configured_table import ZonedTable
+from lakeward.cli.full_compaction import compact_fully
 from lakeward.cli.options.engine import EngineArguments
 from lakeward.cli.options.lock import LockArguments
-from lakeward.cli.parked_groups import ParkedGroups
 from lakeward.cli.result import DryRunOption, Result
-from lakeward.cli.serviced import compaction_options, serviced_table
-from lakeward.engine.task.entry import run_operation_at
+from lakeward.cli.serviced import compaction_options
 from lakeward.index.bloom.log_coverage import LogCoverage, look_at_logs
-from lakeward.services.compaction.plan.compaction_type import CompactionType
-from lakeward.services.compaction.plan.planner import planner_of
-from lakeward.services.compaction.plan.selection import GroupFilter
-from lakeward.services.compaction.run.compactor import Compactor
 from lakeward.services.indexing.run.tails import choose_tails
 from lakeward.table.file_system_view import GroupId
 
@@ -44,7 +35,7 @@ def strip_tails(
     with one is compacted (FULL). Files of earlier slices keep their tails until they are cleaned; only queries of an
     earlier moment read them.
     """
-    storage, clock = opened.storage, SystemClock()
+    storage = opened.storage
     options = compaction_options(opened, given.over(opened, dry_run=dry_run))
     snapshot = opened.snapshot()
     if not dry_run:
@@ -54,28 +45,9 @@ def strip_tails(
     groups = seen.groups_with_tails(snapshot)
     if not groups:
         return _result(seen.coverage, seen.coverage)
-    parked = ParkedGroups(opened, clock, say=partial(typer.echo, err=True))
-    file_ids = GroupFilter(file_groups=tuple(sorted({file_id for _, file_id in groups})))
-    with (
-        engine.over(opened.settings, memory_bytes=options.memory_bytes) as engines,
-        serviced_table(opened, options) as serviced,
-    ):
-        if not dry_run:
-            engines.check()
-        compactor = Compactor(
-            serviced,
-            planner=planner_of(CompactionType.FULL, file_ids, {}),
-            choose_dispatcher=engines.choose,
-            run_operation=partial(run_operation_at, opened.base_path),
-            excluded=parked.excluded(parked.records()),
-        )
-        if dry_run:
-            planned = compactor.preview().outcome.operations
-            named = [(operation.partition_path, operation.file_id) for operation in planned]
-            return _result(seen.coverage, seen.coverage, named, is_dry=True)
-        done = [operation for plan in compactor.compact().plans for operation in plan.operations]
-    named = [(operation.partition_path, operation.file_id) for operation in done]
-    return _result(seen.coverage, look_at_logs(storage, opened.snapshot()).coverage, named)
+    compacted = compact_fully(opened, groups, options, engine, dry_run=dry_run)
+    after = seen.coverage if dry_run else look_at_logs(storage, opened.snapshot()).coverage
+    return _result(seen.coverage, after, compacted, is_dry=dry_run)
 
 
 def _result(before: LogCoverage, after: LogCoverage, groups: Sequence[GroupId] = (), *, is_dry: bool = False) -> Result:

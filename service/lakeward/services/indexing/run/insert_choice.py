@@ -23,6 +23,7 @@ from lakeward.index.key_changes.table_commits import check_can_be_followed, newe
 from lakeward.index.log_inserts import LogInserts, read_log_inserts
 from lakeward.protocol.index.choices import publish_log_inserts
 from lakeward.storage.storage import Storage
+from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import RECORD_INDEX_TYPES
 from lakeward.table.timeline.timeline import WRITE_ACTIONS
@@ -56,10 +57,17 @@ def end_into_logs(storage: Storage, base_path: str, snapshot_now: Callable[[], T
     return said
 
 
+def groups_with_logs(snapshot: TableSnapshot) -> frozenset[GroupId]:
+    """The file groups of which a query reads logs."""
+    return frozenset(
+        slice_.group_id for group in snapshot.file_groups for slice_ in group.read_slices if slice_.row_logs
+    )
+
+
 def _has_no_logs(snapshot: TableSnapshot) -> bool:
     if snapshot.frozen or any(each.comparable_action in WRITE_ACTIONS for each in snapshot.timeline.pending):
         return False
-    return not any(slice_.row_logs for group in snapshot.file_groups for slice_ in group.read_slices)
+    return not groups_with_logs(snapshot)
 
 
 def _check_can_be_let(snapshot: TableSnapshot, *, only_lakeward: bool) -> None:
