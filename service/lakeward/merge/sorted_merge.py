@@ -36,13 +36,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeward.base.addresses import load_u8, load_u64
 from lakeward.base.errors import Unsupported
 from lakeward.base.kernel import BOOL_IN, I8, I8_IN, I64, I64_IN, kernel, types
 from lakeward.format.log.change_log import ChangedRows, ChangeOperation
 from lakeward.merge.digest import hash_again
 from lakeward.merge.logs.log_fold import not_comparable
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules, RepeatedKeys
-from lakeward.merge.rules.ordering_codes import OrderingCodes, encode_ordering, values_for_codes
+from lakeward.merge.rules.ordering_codes import OrderingCodes, encode_ordering, needs_ranks, values_for_codes
 from lakeward.merge.rules.ordering_type import default_is_comparable, ordering_type
 from lakeward.merge.rules.partial_rows import fill_rows
 from lakeward.merge.rules.tombstones import Tombstones
@@ -62,6 +63,9 @@ from lakeward.merge.runs.sorted_run import SortedRun
 
 WAITING_BYTES = 16 * WINDOW_BYTES
 """So much may the base rows of one key take that wait for what happens to the first."""
+
+
+_DATA, _BASE, _LOG = int(LogRecordKind.DATA), int(Role.BASE), int(Role.LOG)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,44 @@ def _pick(
         kinds_out[count] = kinds[row]
         count += int(chosen[row])
     return count
+
+
+@kernel(types.int64(I64_IN, I64_IN, I64_IN, I8, I8))
+def _roles_and_kinds(
+    of_batch: npt.NDArray[np.int64],
+    places: npt.NDArray[np.int64],
+    kinds_at: npt.NDArray[np.int64],
+    roles: npt.NDArray[np.int8],
+    kinds: npt.NDArray[np.int8],
+) -> int:
+    """What records are, and how many of them are base rows: those of batches whose kinds are at no address."""
+    base_rows = 0
+    for row in range(len(of_batch)):
+        at = kinds_at[of_batch[row]]
+        if at == 0:
+            roles[row] = _BASE
+            kinds[row] = _DATA
+            base_rows += 1
+        else:
+            roles[row] = _LOG
+            kinds[row] = np.int8(load_u8(at + places[row]))
+    return base_rows
+
+
+@kernel(types.void(I64_IN, I64_IN, I64_IN, I64_IN, I64, I8))
+def _pick_codes(
+    of_batch: npt.NDArray[np.int64],
+    places: npt.NDArray[np.int64],
+    codes_at: npt.NDArray[np.int64],
+    classes_at: npt.NDArray[np.int64],
+    codes: npt.NDArray[np.int64],
+    classes: npt.NDArray[np.int8],
+) -> None:
+    """The codes and classes of records, which lie at these addresses by the places of their batches."""
+    for row in range(len(of_batch)):
+        batch, place = of_batch[row], places[row]
+        codes[row] = np.int64(load_u64(codes_at[batch] + 8 * place))
+        classes[row] = np.int8(load_u8(classes_at[batch] + place))
 
 
 class _Changed(NamedTuple):
@@ -184,6 +226,8 @@ class SortedMerge:
         self._fillers: list[tuple[Order, npt.NDArray[np.int64]]] = []
         self._counts = np.zeros(len(GroupCount), dtype=np.int64)
         self._held: _Records | None = None
+        self._coded: dict[int, OrderingCodes] = {}
+        """Codes of whole batches, where those of one batch compare with those of another."""
         self.base_rows = 0
         self.rows = 0
         self.has_repeated = False
@@ -294,14 +338,15 @@ class SortedMerge:
 
     def _records(self, order: Order) -> _Records:
         """What was held, and then what the window adds."""
-        roles = np.zeros(len(order), dtype=np.int8)
-        kinds = np.full(len(order), LogRecordKind.DATA, dtype=np.int8)
-        for number, at in order.by_batch():
-            if self._runs.run_of(number).is_base:
-                roles[at] = Role.BASE
-                self.base_rows += len(at)
-            else:
-                kinds[at] = self._runs.batch(number).kinds[order.places[at]]
+        numbers, of_batch = order.numbered()
+        # Of rows of the base file there is nothing to look up.
+        of_logs = [
+            None if batch is None or self._runs.run_of(number).is_base else np.ascontiguousarray(batch.kinds)
+            for number, batch in zip(numbers, self._runs.held(numbers), strict=True)
+        ]
+        kinds_at = np.array([0 if each is None else each.ctypes.data for each in of_logs], dtype=np.int64)
+        roles, kinds = (np.empty(len(order), dtype=np.int8) for _ in range(2))
+        self.base_rows += int(_roles_and_kinds(of_batch, order.places, kinds_at, roles, kinds))
         held = self._held
         new = _Records(order, roles, kinds)
         return new if held is None else _together([held, new])
@@ -394,6 +439,8 @@ class SortedMerge:
         kind = self._ordering_type
         if kind is None:
             return encode_ordering(None, None, len(order))
+        if not needs_ranks(kind):
+            return self._codes_of_batches(order, kind)
         parts: list[pa.Array] = []
         places: list[npt.NDArray[np.int64]] = []
         for number, at in order.by_batch():
@@ -406,6 +453,23 @@ class SortedMerge:
         classes = np.empty_like(found.classes)
         codes[back], classes[back] = found.codes, found.classes
         return OrderingCodes(codes, classes)
+
+    def _codes_of_batches(self, order: Order, kind: pa.DataType) -> OrderingCodes:
+        """The same where a code does not hang on the other values: those of whole batches, each coded once."""
+        numbers, of_batch = order.numbered()
+        known, self._coded = self._coded, {}
+        for number, batch in zip(numbers, self._runs.held(numbers), strict=True):
+            if number in known:
+                self._coded[number] = known[number]
+            elif batch is not None:
+                places = np.arange(len(batch.kinds))
+                self._coded[number] = encode_ordering(batch.ordering(places), kind, len(places))
+        found = [self._coded.get(number) for number in numbers]
+        codes_at = np.array([0 if each is None else each.codes.ctypes.data for each in found], dtype=np.int64)
+        classes_at = np.array([0 if each is None else each.classes.ctypes.data for each in found], dtype=np.int64)
+        codes = OrderingCodes(np.empty(len(order), dtype=np.int64), np.empty(len(order), dtype=np.int8))
+        _pick_codes(of_batch, order.places, codes_at, classes_at, codes.codes, codes.classes)
+        return codes
 
     def _key(self, records: _Records, at: int) -> tuple[str, str]:
         """(key, name of its run) of a record."""

@@ -44,7 +44,7 @@ from lakeward.format.avro.schema import keeping_nested_floats, table_schema
 from lakeward.format.file_name import resolve
 from lakeward.format.log.change_log import ChangedRows
 from lakeward.format.parquet.base_file import BaseFileShape, open_base_file, read_shape
-from lakeward.format.parquet.batches import ParquetBatches
+from lakeward.format.parquet.batches import BATCH_ROWS, ParquetBatches
 from lakeward.format.parquet.behind import Ahead
 from lakeward.format.parquet.key_summary import SealedKeys
 from lakeward.format.parquet.read_meter import ReadMeter
@@ -81,6 +81,9 @@ from lakeward.read.query.sample import SampleTap
 from lakeward.read.query.slice_query import EVERYTHING, SliceQuery
 from lakeward.read.slice_input import MergeCounts, MergedBy, SliceInput
 from lakeward.storage.storage import Storage
+
+_TEXT_BYTES = 32
+"""What a value is taken to have whose type does not say it."""
 
 
 def rules_of_ranks(storage: Storage, base_path: str, scan: LogScan, rules: MergeRules, schema: pa.Schema) -> MergeRules:
@@ -152,6 +155,7 @@ class MergedSlice:
             by_rank=slice_input.merges_by_rank,
             since=slice_input.since,
         )
+        self._query = query
         has_operation = has_operations(scan.blocks, slice_input.rules, base_has=self._base.has_operation)
         table = table_schema(slice_input.schema, has_operation=has_operation)
         if not slice_input.widens_nested_floats:
@@ -471,7 +475,7 @@ class MergedSlice:
         if self._input.base_file is None:
             return BaseFileShape(0, is_sorted=True)
         with self.open_base() as file:
-            return read_shape(file, name=self._input.base_file)
+            return read_shape(file, name=self._input.base_file, with_repeated=self._query.is_rewrite)
 
     def _base_runs(self) -> Sequence[SortedRun]:
         """The base file as one run, or as many where it is not sorted."""
@@ -513,6 +517,7 @@ class MergedSlice:
             file,
             schema,
             name=self._input.base_file,
+            batch_rows=self._batch_rows(schema),
             bytes_max=self._input.budget.batch,
             choose=self._choose if (self._query.prunes and not self._by_places) or self._left_out else None,
             meter=self.meter,
@@ -520,6 +525,11 @@ class MergedSlice:
         for batch in batches:
             keyed = with_made_keys(batch, self._input.key_fields)
             yield keyed if self._by_places else self._query.predicate.on_keys.chosen(keyed)
+
+    def _batch_rows(self, schema: pa.Schema) -> int:
+        """More rows at once where few columns are read: as many as are a window's, by a guess of what values take."""
+        row_bytes = sum(8 if _is_narrow(column.type) else _TEXT_BYTES for column in schema)
+        return min(max(BATCH_ROWS, self._input.budget.window // max(1, row_bytes)), 4 * BATCH_ROWS)
 
     def _choose(self, file: ParquetBatches) -> Sequence[int]:
         """The row groups of the base file that are read; the logs were read before."""
@@ -551,6 +561,10 @@ class MergedSlice:
             chosen = predicate.chosen(without_places(batch) if self._by_places else batch)
             if chosen.num_rows:
                 yield chosen if self._query.columns is None else chosen.select(self.schema.names)
+
+
+def _is_narrow(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_primitive(kind))
 
 
 def _repeated_keys(rules: MergeRules, scan: LogScan, *, has_logs: bool) -> RepeatedKeys:

@@ -414,14 +414,18 @@ def count_rows(source: BinaryIO, *, name: str) -> int:
         return int(_open(source).metadata.num_rows)
 
 
-def read_shape(source: BinaryIO, *, name: str) -> BaseFileShape:
+def read_shape(source: BinaryIO, *, name: str, with_repeated: bool = True) -> BaseFileShape:
+    """
+    Args:
+        with_repeated: look for columns that repeat, whose dictionaries are read for it.
+    """
     with broken_if_unreadable(name):
         metadata = _open(source).metadata
         entries = metadata.metadata or {}
         return BaseFileShape(
             int(metadata.num_rows),
             entries.get(SORTED_BY_KEY.encode()) == _KEY_COLUMN.encode(),
-            repeated_strings(source, metadata),
+            repeated_strings(source, metadata) if with_repeated else frozenset(),
             any(metadata.schema.column(index).path == OPERATION_COLUMN for index in range(metadata.num_columns)),
         )
 

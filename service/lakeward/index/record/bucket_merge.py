@@ -142,6 +142,10 @@ class _EntryRows:
     def nbytes(self) -> int:
         return int(self.batch.nbytes)
 
+    @property
+    def whole(self) -> pa.RecordBatch:
+        return self.batch
+
     def rows(self, places: Places) -> tuple[pa.RecordBatch, Places]:
         return part_of(self.batch, places)
 

@@ -50,6 +50,10 @@ class _Deletes:
     def nbytes(self) -> int:
         return self.deletes.nbytes
 
+    @property
+    def whole(self) -> None:
+        return None
+
     def rows(self, places: Places) -> tuple[pa.RecordBatch, Places]:
         raise AssertionError("a delete has no row")
 

@@ -61,6 +61,10 @@ class _Winners:
     def nbytes(self) -> int:
         return len(self.ids) * self.fold.row_bytes
 
+    @property
+    def whole(self) -> None:
+        return None
+
     def rows(self, places: Places) -> tuple[pa.RecordBatch, Places]:
         return self.fold.take(self.ids[places]), np.arange(len(places), dtype=np.int64)
 

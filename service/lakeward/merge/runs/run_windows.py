@@ -30,6 +30,7 @@ from lakeward.merge.runs.sort_key import RunKeys
 from lakeward.merge.runs.sorted_run import RunBatch, SortedRun
 
 SPANS_MAX = 65_536
+_NO_BATCH = 2**62
 _NEAR_BATCHES = 65_536
 """Numbers of batches that are so near each other are counted in a table."""
 WINDOW_BYTES = 4 * 1024 * 1024
@@ -53,17 +54,21 @@ class Order:
         """(number of a batch, where its records are in this order, ascending)."""
         if len(self) == 0:
             return
-        first, last = int(self.batches.min()), int(self.batches.max())
-        if last - first > _NEAR_BATCHES:
-            numbers, batches = np.unique(self.batches, return_inverse=True)
-        else:
-            numbers, batches = np.arange(first, last + 1), self.batches - first
+        numbers, batches = self.numbered()
         at = np.empty(len(self), dtype=np.int64)
         ends = np.zeros(len(numbers) + 1, dtype=np.int64)
         _group(batches, ends, at)
-        for number, (start, end) in zip(numbers.tolist(), pairwise(ends.tolist()), strict=True):
+        for number, (start, end) in zip(numbers, pairwise(ends.tolist()), strict=True):
             if start < end:
                 yield number, at[start:end]
+
+    def numbered(self) -> tuple[Sequence[int], npt.NDArray[np.int64]]:
+        """Numbers of batches, some of which may have no record here, and which of them each record is of."""
+        first, last = int(self.batches.min(initial=_NO_BATCH)), int(self.batches.max(initial=-1))
+        if last - first > _NEAR_BATCHES:
+            numbers, batches = np.unique(self.batches, return_inverse=True)
+            return numbers.tolist(), batches
+        return range(first, last + 1), self.batches - first
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +119,10 @@ class RunWindows:
     def batch(self, number: int) -> RunBatch:
         return self._batches[number]
 
+    def held(self, numbers: Sequence[int]) -> list[RunBatch | None]:
+        """The batches of these numbers, None for those that are not there any more."""
+        return [self._batches.get(number) for number in numbers]
+
     def run_of(self, number: int) -> SortedRun:
         """The run that a batch is of."""
         return self._runs[self._run_of[number]]
@@ -124,16 +133,22 @@ class RunWindows:
 
     def rows(self, order: Order, columns: Sequence[str] | None = None) -> pa.RecordBatch:
         """The rows of these records, which are data, in this order; with these columns, or all."""
+        batches, of_batch = order.numbered()
+        held = self.held(batches)
+        wholes = [batch.whole for batch in held if batch is not None]
+        if all(whole is not None for whole in wholes):
+            # In the place of a batch that is gone there is another one, of which no row is asked for.
+            of_held = iter(wholes)
+            by_number = [next(of_held) if batch is not None else wholes[0] for batch in held]
+            return _gathered(by_number, of_batch, order.places, columns)
         places = np.empty(len(order), dtype=np.int64)
         numbers = np.empty(len(order), dtype=np.int64)
         sources: list[pa.RecordBatch] = []
         for number, at in order.by_batch():
             source, places[at] = self._batches[number].rows(order.places[at])
             numbers[at] = len(sources)
-            sources.append(source if columns is None else source.select(columns))
-        if len(sources) == 1 and places[-1] - places[0] == len(places) - 1:
-            return sources[0].slice(int(places[0]), len(places))
-        return RowSources(sources).gather(numbers, places)
+            sources.append(source)
+        return _gathered(sources, numbers, places, columns)
 
     def _refill(self, run: int) -> None:
         for batch in self._readers[run]:
@@ -151,6 +166,20 @@ class RunWindows:
         for number in [number for number in self._batches if number not in wanted]:
             del self._batches[number]
             del self._run_of[number]
+
+
+def _gathered(
+    sources: Sequence[pa.RecordBatch],
+    numbers: npt.NDArray[np.int64],
+    places: npt.NDArray[np.int64],
+    columns: Sequence[str] | None,
+) -> pa.RecordBatch:
+    """Row i is that at `places[i]` of the source `numbers[i]`."""
+    if columns is not None:
+        sources = [source.select(columns) for source in sources]
+    if len(sources) == 1 and places[-1] - places[0] == len(places) - 1:
+        return sources[0].slice(int(places[0]), len(places))
+    return RowSources(sources).gather(numbers, places)
 
 
 def _order(spans: Spans) -> Order:

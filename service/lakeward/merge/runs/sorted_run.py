@@ -39,6 +39,10 @@ class RunBatch(Protocol):
     def nbytes(self) -> int:
         """What their rows take."""
 
+    @property
+    def whole(self) -> pa.RecordBatch | None:
+        """A batch that holds the row of each place there; None where rows are fetched when they are asked for."""
+
     def rows(self, places: Places) -> tuple[pa.RecordBatch, Places]:
         """A batch that holds the rows at these places, which are data, and where they are in it (ascending)."""
 
@@ -80,6 +84,10 @@ class BaseRows:
     @property
     def nbytes(self) -> int:
         return int(self.batch.nbytes)
+
+    @property
+    def whole(self) -> pa.RecordBatch:
+        return self.batch
 
     def rows(self, places: Places) -> tuple[pa.RecordBatch, Places]:
         return part_of(self.batch, places)

@@ -84,8 +84,12 @@ class _SpilledBatch:
     def nbytes(self) -> int:
         return int(self.batch.nbytes)
 
+    @property
+    def whole(self) -> pa.RecordBatch:
+        return self.batch.select(self.batch.schema.names[: self.row_columns])
+
     def rows(self, places: Places) -> tuple[pa.RecordBatch, Places]:
-        return part_of(self.batch.select(self.batch.schema.names[: self.row_columns]), places)
+        return part_of(self.whole, places)
 
     def ordering(self, places: Places) -> pa.Array | None:
         return self.batch.column(_ORDERING).take(pa.array(places)) if _ORDERING in self.batch.schema.names else None
