@@ -263,6 +263,8 @@ class LogRun:
         may_be = self._merge.by_order and self.scan.by_rank and 0 < len(blocks) <= OPEN_RUNS_MAX
         if not may_be or self._logs.incoming is not None or self._key_fields or not are_native_parquet(blocks):
             return None
+        if self._keys.conditions and not self._rules.needs_all_records:
+            return None  # of the rows that are decoded few are kept, and their keys need no reading before
         with ExitStack() as opened:
             logs = [self._measured(block, opened) for block in blocks]
             fit_memory = sum(log.decoded_bytes for log in logs) <= self._budget.logs
