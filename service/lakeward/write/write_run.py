@@ -26,49 +26,17 @@ Source:  BaseCommitActionExecutor.saveWorkloadProfileMetadataToInflight, CommitU
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
-from lakeward.base.errors import Conflict, LakewardError, TryLater
+from lakeward.base.errors import Conflict, LakewardError, NotFound, TryLater
 from lakeward.base.paths import join
 from lakeward.engine.dispatch.dispatcher import Progress
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.format.partition_metadata import PROPERTIES_NAME, PartitionMetadata, write_partition_metadata
-from lakeward.index.index_type import IndexType
-from lakeward.protocol.attempts.attempt import Attempt, Publication
-from lakeward.protocol.attempts.attempt_files import Winner
-from lakeward.protocol.attempts.fencing import fencing_of
-from lakeward.protocol.life_cycle import Unpublished
-from lakeward.protocol.lock.table_lock import Fence
-from lakeward.protocol.metadata.indexed_by_write import indexed_by_write
-from lakeward.protocol.metadata.key_changes import ChangedKeys, WriteChanges
-from lakeward.protocol.metadata_part import FileChanges, MetadataPart
-from lakeward.protocol.preconditions import check_writers_stopped
-from lakeward.protocol.refusals.eligibility import TableService
-from lakeward.protocol.serviced_table import ServicedTable
-from lakeward.read.table_rules import merge_rules
-from lakeward.table.file_system_view import GroupId
-from lakeward.table.metadata.metadata_table import has_metadata_table
-from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.timeline.instant_content import InstantContents
-from lakeward.write.assignment import Assign, Unassigned, assign_rows
-from lakeward.write.conflicts import find_conflict
-from lakeward.write.flow.flow import Flow
-from lakeward.write.own_index import OwnIndexPart, knows_its_keys, learns_beside
-from lakeward.write.request import WriteOperation
-from lakeward.write.tagging.tagging_choice import OpenIndex
-from lakeward.write.target import Assignment, HandleKind, TargetResult, WriteContext, WrittenFile
-from lakeward.write.write_start import BegunWrite, GivesWay, timeline_snapshot
-
-if TYPE_CHECKING:
-    from lakeward.protocol.metadata.changes import NewFile
-from collections import Counter
-from dataclasses import replace
-
-from lakeward.base.errors import NotFound
 from lakeward.format.timeline.commit_metadata import (
     NO_COMMIT,
     NOTHING_COUNTED,
@@ -80,10 +48,33 @@ from lakeward.format.timeline.commit_metadata import (
 )
 from lakeward.format.timeline.instant import Instant, State, instant_file_name
 from lakeward.format.timeline.replace_metadata import read_clustered_groups
+from lakeward.index.index_type import IndexType
+from lakeward.protocol.attempts.attempt import Attempt, Publication
+from lakeward.protocol.attempts.attempt_files import Winner
+from lakeward.protocol.attempts.fencing import fencing_of
+from lakeward.protocol.life_cycle import Unpublished
+from lakeward.protocol.lock.table_lock import Fence
+from lakeward.protocol.metadata.changes import NewFile
+from lakeward.protocol.metadata.indexed_by_write import indexed_by_write
+from lakeward.protocol.metadata.key_changes import ChangedKeys, WriteChanges
+from lakeward.protocol.metadata_part import FileChanges, MetadataPart
+from lakeward.protocol.preconditions import check_writers_stopped
+from lakeward.protocol.refusals.eligibility import TableService
+from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.read.table_rules import merge_rules
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.metadata.metadata_table import has_metadata_table
+from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import TableConfig
-from lakeward.write.conflicts import Touched
-from lakeward.write.request import WriteRequest
-from lakeward.write.target import rows_of_targets
+from lakeward.table.timeline.instant_content import InstantContents
+from lakeward.write.assignment import Assign, Unassigned, assign_rows
+from lakeward.write.conflicts import Touched, find_conflict
+from lakeward.write.flow.flow import Flow
+from lakeward.write.own_index import OwnIndexPart, knows_its_keys, learns_beside
+from lakeward.write.request import WriteOperation, WriteRequest
+from lakeward.write.tagging.tagging_choice import OpenIndex
+from lakeward.write.target import Assignment, HandleKind, TargetResult, WriteContext, WrittenFile, rows_of_targets
+from lakeward.write.write_start import BegunWrite, GivesWay, timeline_snapshot
 
 _REPORT_SECONDS = 2.0
 
@@ -491,8 +482,6 @@ class WriteRun:
         ]
 
     def _new_files(self) -> list[NewFile]:
-        from lakeward.protocol.metadata.changes import NewFile
-
         files = []
         for result in self.results:
             for file in result.files:

@@ -26,22 +26,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from lakeward.base.errors import Conflict
+from lakeward.base.errors import Conflict, TryLater
+from lakeward.base.paths import join
 from lakeward.engine.task.operation_spec import OperationKind, OperationResult
-from lakeward.format.timeline.commit_metadata import write_commit_metadata
+from lakeward.format.timeline.commit_metadata import (
+    LATEST_SCHEMA,
+    CommitMetadata,
+    RuntimeStats,
+    WriteStat,
+    file_stat,
+    log_stat,
+    write_commit_metadata,
+)
+from lakeward.format.timeline.instant import State, parse_instant_time
 from lakeward.protocol.attempts.attempt import Attempt, Publication
 from lakeward.protocol.attempts.attempt_files import Winner
 from lakeward.protocol.life_cycle import Unpublished
 from lakeward.protocol.lock.table_lock import Fence
+from lakeward.protocol.metadata.changes import NewFile
 from lakeward.protocol.metadata_part import FileChanges, MetadataPart
 from lakeward.protocol.pending.pending_work import pending_plan
 from lakeward.protocol.preconditions import check_writers_stopped
 from lakeward.protocol.progress import Engine
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import ServiceAction
-from lakeward.protocol.writers_conflict import WritersConflict
+from lakeward.protocol.writers_conflict import LiveWrite, MergedWork, Verdict, WritersConflict, Writes, decide
+from lakeward.read.slice_input import MERGED_BY_KEY, count_merges
 from lakeward.services.compaction.run.claim import Claim
 from lakeward.services.compaction.run.operations import ChooseDispatcher, RunOperation, merge
 from lakeward.services.compaction.run.targets import Dropped, Target, Targets, find_targets
@@ -50,22 +61,6 @@ from lakeward.table.file_system_view import GroupId
 from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.service_instants import groups_of
-
-if TYPE_CHECKING:
-    from lakeward.protocol.metadata.changes import NewFile
-from lakeward.base.errors import TryLater
-from lakeward.base.paths import join
-from lakeward.format.timeline.commit_metadata import (
-    LATEST_SCHEMA,
-    CommitMetadata,
-    RuntimeStats,
-    WriteStat,
-    file_stat,
-    log_stat,
-)
-from lakeward.format.timeline.instant import State, parse_instant_time
-from lakeward.protocol.writers_conflict import LiveWrite, MergedWork, Verdict, Writes, decide
-from lakeward.read.slice_input import MERGED_BY_KEY, count_merges
 from lakeward.table.timeline.timeline import Timeline
 
 ACCEPTED_DAMAGE = "lakeward.accepted-damage"
@@ -431,8 +426,6 @@ def _winners(target: Target, result: OperationResult) -> Iterator[Winner]:
 
 
 def _new_files(results: Sequence[OperationResult]) -> list[NewFile]:
-    from lakeward.protocol.metadata.changes import NewFile
-
     files = []
     for result in results:
         place = (result.partition_path, result.file_id)
