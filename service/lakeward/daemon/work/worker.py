@@ -30,12 +30,14 @@ Keeps:   1. a job stops before it publishes when its lease is not safe any more,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import LakewardError, Refused
@@ -69,13 +71,6 @@ from lakeward.table.listing_source import listing_source
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.service_instants import ServiceName, foreign_instants
 from lakeward.table.timeline.writer_conflicts import WriterConflict
-
-if TYPE_CHECKING:
-    pass
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 COUNT_SECONDS_MIN = 60.0
 """Between two counts of a table's storage."""

@@ -25,35 +25,29 @@ See:     docs/decisions/0087-comparisons-through-spark.md
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeward.index.bloom.bloom_index import BloomIndex, BloomPart
+from lakeward.index.bloom.file_keys import KeyRange
+from lakeward.index.bloom.key_spans import KeySpans
 from lakeward.index.location import LOCATIONS
+from lakeward.index.record.bucket_hash import bucket_numbers
+from lakeward.index.record.created_with import SECOND_HASH
 from lakeward.storage.storage_of_url import open_storage
-from lakeward.write.flow.slots import numbers_into
+from lakeward.write.flow.slots import assign_slots, numbers_into
 from lakeward.write.flow.spark_frames import carrying, spark_schema
-from lakeward.write.keyed_rows import RECORD_KEY
+from lakeward.write.keyed_rows import PARTITION_PATH, RECORD_KEY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Self
-
-import pyarrow.compute as pc
-
-from lakeward.index.bloom.file_keys import KeyRange
-from lakeward.index.bloom.key_spans import KeySpans
-from lakeward.index.record.bucket_hash import bucket_numbers
-from lakeward.index.record.created_with import SECOND_HASH
-from lakeward.write.flow.slots import assign_slots
-from lakeward.write.keyed_rows import PARTITION_PATH
 
 _PAIRS, _BYTES = "_lakeward_pairs", "_lakeward_bytes"
 
