@@ -73,7 +73,7 @@ nightly-tests: .venv/ready ## Run all tests: all marks, each series whole, COUNT
 # (tests/runs.py). Crash series and whole lives are left to CI, which runs the rest. Lint keeps one core busy, and waits.
 check: .venv/ready ## Check in three minutes what one changes: lint, types, contracts, and a part of the tests that need no Hudi
 	@began=$$(date +%s); lint=$$(mktemp); $(MAKE) --no-print-directory lint > $$lint 2>&1 & linting=$$!; \
-		LAKEWARD_RUNS_MAX=2 $(BIN)/python -m pytest -n 2 --dist worksteal -q $(addprefix --ignore=tests/,$(LEFT_TO_CI)) \
+		LAKEWARD_RUNS_MAX=2 $(BIN)/python -m pytest -n 3 --dist worksteal -q $(addprefix --ignore=tests/,$(LEFT_TO_CI)) \
 		-m "not (wide or interop or services or browser or promtool or slow or long)"; ended=$$?; \
 		wait $$linting || { ended=1; cat $$lint; }; rm -f $$lint; \
 		echo "make check took $$(( $$(date +%s) - began )) s; on two quiet cores it is to take 180 s at most"; exit $$ended

@@ -13,6 +13,8 @@ import pytest
 from lakeward.format.file_name import parse_any_log
 from tests.crash.metadata_compacting import check_agrees
 from tests.hudi.metadata_table import INDEXES
+from tests.hudi.other_release import OtherRelease
+from tests.hudi.spark import OLDEST_VERSION
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.every_query import judge_every_query
 from tests.interop.lakeward_cli import lakeward
@@ -211,3 +213,23 @@ def test_a_lost_anchor_loses_rows_in_hudi(spark: SparkSession, tmp_path: Path) -
     assert table.snapshot() != rows
     exit_code, _ = lakeward("verify", str(table.path))
     assert exit_code != 0
+
+
+@pytest.mark.wide
+@pytest.mark.timeout(1800)
+def test_the_oldest_release_without_merged_logs(spark: SparkSession, tmp_path: Path) -> None:
+    """Hudi 1.1.1 reads, upserts and compacts behind logs that retired as behind a copy that has them all."""
+    table, whole = retired(spark, tmp_path, SHAPES["by listing"])
+    rows = table.snapshot(with_meta=False)
+    more = "SELECT concat('k', id) AS id, 90L AS ts, 'oldest' AS v, 9L AS n FROM range(0, 4)"
+    with OtherRelease(OLDEST_VERSION, tmp_path / "scratch") as oldest:
+        for each in (table, whole):
+            seen = oldest.table(each.path, SHAPES["by listing"])
+            assert seen.snapshot() == rows
+            assert seen.read_optimized() == each.read_optimized(with_meta=False)
+            seen.write(more, "upsert")
+            assert seen.snapshot() == each.snapshot(with_meta=False)
+            seen.compaction("op => 'scheduleAndExecute'")
+            assert seen.snapshot() == each.snapshot(with_meta=False)
+    assert table.snapshot(with_meta=False) == whole.snapshot(with_meta=False)
+    verify(table)
