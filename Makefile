@@ -230,7 +230,7 @@ release: .venv/ready ## Build sources and wheels into dist/, try them in empty e
 	$(BIN)/python -m deploy.release $(ARGS)
 
 executor-env: .venv/ready ## Pack what Spark executors need into dist/, for spark.archives
-	$(BIN)/python -m deploy.executor_env
+	$(BIN)/python -m deploy.executor_env $(ARGS)
 
 COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options

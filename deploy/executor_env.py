@@ -4,7 +4,7 @@ It holds what `requirements-run.lock` names, by hash, and this package with its 
 which executors have.
 Python is not in it: the machines need the same minor version, architecture and C library as the one that packs.
 
-    python -m deploy.executor_env [--output FILE]
+    python -m deploy.executor_env [--output FILE] [--with PACKAGE]
 
 Touches: the output; a temporary folder; the package index, through pip.
 """
@@ -29,12 +29,16 @@ SPARK = ("py4j", "pyspark")
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make executor-env", description=__doc__)
     parser.add_argument("--output", type=Path, default=ARCHIVE)
-    output: Path = parser.parse_args().output.resolve()
+    parser.add_argument("--with", dest="more", action="append", default=[], metavar="PACKAGE")
+    arguments = parser.parse_args()
+    output: Path = arguments.output.resolve()
     with tempfile.TemporaryDirectory(prefix="lakeward-executor-env-") as folder:
         packages, lock = Path(folder, "packages"), Path(folder, "executor.lock")
         lock.write_text(without((PROJECT / "requirements-run.lock").read_text(), SPARK))
         install("--target", str(packages), "--no-deps", "--require-hashes", "--requirement", str(lock))
         install("--target", str(packages), "--no-deps", "--no-build-isolation", str(PROJECT))
+        if arguments.more:  # for example one that has a hash of the operator's own
+            install("--target", str(packages), "--no-deps", *arguments.more)
         compile_into(packages)
         output.parent.mkdir(parents=True, exist_ok=True)
         # At level 6 it is an eighth smaller, and takes three times as long.

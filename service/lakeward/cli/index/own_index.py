@@ -16,8 +16,9 @@ from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import UsageError
 from lakeward.cli.options.store import AWAY, store_url
 from lakeward.index.index_type import INDEX_NAME, IndexType, LookupType
-from lakeward.index.record.created_with import DEFAULT_HASH, SECOND_HASH
+from lakeward.index.record.created_with import DEFAULT_HASH, OWN_PREFIX, SECOND_HASH
 from lakeward.index.record.index_growth import ScalingWay
+from lakeward.index.record.own_hash import fingerprinted
 from lakeward.services.indexing.judge.cost import PutByCommits
 from lakeward.services.indexing.judge.index_list import ListedIndex, list_in_database
 from lakeward.services.indexing.settings import record_options_of
@@ -115,24 +116,27 @@ class RecordShapeArguments:
         str | None,
         typer.Option(
             "--hash",
-            metavar=f"<{DEFAULT_HASH}|{SECOND_HASH}>",
-            help=f"Hash that spreads keys over the buckets; default {DEFAULT_HASH}.",
+            metavar=f"<{DEFAULT_HASH}|{SECOND_HASH}|{OWN_PREFIX}NAME>",
+            help=f"Hash that spreads keys over the buckets; default {DEFAULT_HASH}. {OWN_PREFIX}NAME is a function of "
+            "your own, which an installed package has as an entry point of lakeward.record_hashes.",
         ),
     ] = None
 
     def over(self, kind: LookupType) -> RecordShape:
         """Raises `UsageError`."""
-        shape = RecordShape(self.buckets, self.bucket_entries, self.scaling, self.hash_name)
+        is_own = self.hash_name is not None and self.hash_name.startswith(OWN_PREFIX)
+        hash_name = fingerprinted(self.hash_name) if is_own and self.hash_name else self.hash_name
+        shape = RecordShape(self.buckets, self.bucket_entries, self.scaling, hash_name)
         if shape != RecordShape() and kind is not IndexType.RECORD:
             raise UsageError(
                 f"The {kind} index has no buckets.",
                 why="--buckets, --bucket-entries, --scaling and --hash shape the files of a record index.",
                 remedy="Leave them out, or name --type record.",
             )
-        if self.hash_name not in (None, DEFAULT_HASH, SECOND_HASH):
+        if not is_own and self.hash_name not in (None, DEFAULT_HASH, SECOND_HASH):
             raise UsageError(
                 f"--hash cannot be {self.hash_name}.",
                 why=did_you_mean(str(self.hash_name), (DEFAULT_HASH, SECOND_HASH), otherwise="There is no such hash."),
-                remedy=f"Write {DEFAULT_HASH} or {SECOND_HASH}.",
+                remedy=f"Write {DEFAULT_HASH}, {SECOND_HASH} or {OWN_PREFIX} and the name of your own.",
             )
         return shape

@@ -4,6 +4,7 @@
                    two, in 32 bits with a sign. The default, RFC-08's
     lakeward-64    `merge/rows/byte_hash` over the key's UTF-8 bytes. Its buckets have nothing to do with those of the
                    other, so that it serves where a second hash is wanted
+    own:...        a function of the operator's own (`index/record/own_hash`)
 
 An index keeps the name and the count that it was created with. A retired name stays listed.
 
@@ -22,7 +23,8 @@ import pyarrow as pa
 
 from lakeward.base.errors import Unsupported
 from lakeward.base.kernel import I32, I64_IN, U8_IN, kernel, types
-from lakeward.index.record.created_with import DEFAULT_HASH, SECOND_HASH
+from lakeward.index.record.created_with import DEFAULT_HASH, OWN_PREFIX, SECOND_HASH
+from lakeward.index.record.own_hash import own_hashes
 from lakeward.merge.rows.byte_hash import byte_buffers, hash_bytes
 
 Numbers = npt.NDArray[np.int32]
@@ -40,6 +42,8 @@ def default_bucket_count(rows_expected: int) -> int:
 def bucket_numbers(keys: pa.Array, *, hash_name: str, count: int) -> Numbers:
     """The bucket of each record key (text), from 0 to before `count`. Raises `Unsupported` for an unknown hash."""
     assert count > 0 and keys.null_count == 0
+    if hash_name.startswith(OWN_PREFIX):
+        return np.mod(own_hashes(hash_name, keys), count).astype(np.int32)
     hash_of = HASHES.get(hash_name)
     if hash_of is None:
         raise Unsupported(

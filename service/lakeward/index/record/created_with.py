@@ -13,6 +13,8 @@ from typing import Final
 
 DEFAULT_HASH: Final = "java-string"
 SECOND_HASH: Final = "lakeward-64"
+OWN_PREFIX: Final = "own:"
+"""The name of a hash of the operator's own begins so (`index/record/own_hash`)."""
 
 
 class KeyScope(Enum):
