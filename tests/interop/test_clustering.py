@@ -6,16 +6,21 @@ brought back.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
 from lakeward.base.clock import SystemClock
+from lakeward.base.errors import TryLater
 from lakeward.format.avro.container import read_record
 from lakeward.format.avro.record_fields import RecordFields
+from lakeward.protocol.writers_conflict import YieldOptions
 from lakeward.services.clustering.plan.hudi_plan import plan_as_hudi, read_hudi_keys
 from lakeward.services.clustering.plan.pack_options import PackOptions
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
@@ -24,6 +29,7 @@ from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
 from tests.our_reader import scan
 from tests.services.clustering.run.packing import pack
+from tests.services.clustering.run.test_clusterer import SHARED as OURS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +47,8 @@ BLOOM = {
     "hoodie.index.type": "BLOOM",
     "hoodie.bloom.index.use.metadata": "true",
 }
+T = TypeVar("T")
+
 BY_LISTING = {"hoodie.metadata.enable": "false"}
 SHARED = {
     "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
@@ -258,6 +266,64 @@ def test_hudi_rolls_back_a_clustering_that_died(spark: SparkSession, tmp_path: P
             assert instant not in copy.pending_instants()
             assert not [name for name in copy.data_files() if instant in name], storage.calls[at]
             check(copy, found)
+
+
+class Meanwhile(FaultyStorage):
+    """Begins something, right before the first call that has all these words in it, and waits for a while."""
+
+    def __init__(self, begin: Callable[[], Future[None]], *words: str) -> None:
+        super().__init__()
+        self._begin, self._words = begin, words
+        self.done: Future[None] | None = None
+        self.waits_for: Callable[[], bool] | None = None
+
+    def _call(self, name: str, path: str, act: Callable[[], T], tear: Callable[[], None] | None = None) -> T:
+        if self.done is None and all(word in f"{name} {path}" for word in self._words):
+            self.done, until = self._begin(), time.monotonic() + (5 if self.waits_for is None else 60)
+            while time.monotonic() < until and not (self.waits_for is not None and self.waits_for()):
+                time.sleep(0.05)
+        return super()._call(name, path, act, tear)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("mode", ["SINGLE_WRITER", "OPTIMISTIC_CONCURRENCY_CONTROL"])
+def test_a_writer_that_begins_meanwhile(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+    """Keeps 6 of write/write_run and Keeps 2 of services/clustering/run/clusterer, as released Hudi sees it: a writer
+    that updates a file group begins while files are made, and the clustering gives up; it begins while the lock is held
+    to publish. Its write never fails, and its rows are there."""
+    table, rows = made(spark, tmp_path / "t", "COPY_ON_WRITE", RECORD_INDEX)
+    by = SHARED | {"hoodie.write.concurrency.mode": mode, "hoodie.write.lock.client.num_retries": "60"}
+    by["hoodie.write.lock.client.wait_time_ms_between_retry"] = "100"
+    write(spark, table, rows, {"k20": (4, "p0", "shared")}, "upsert", **by)
+    moments = {
+        "given-up": ("create", "replacecommit.inflight"),
+        "moved-in": ("move", ".parquet"),
+        "completed": ("link", "_", ".replacecommit"),
+    }
+    for name, words in moments.items():
+        copy, found = table.copy_to(tmp_path / name), dict(rows)
+        with ThreadPoolExecutor(1) as threads:
+            storage = Meanwhile(partial(threads.submit, update, spark, copy, found, by), *words)
+            storage.waits_for = partial(begun, copy) if name == "given-up" else None
+            packing = partial(pack, copy.path, storage, clock=SystemClock(), **OURS)
+            if name == "given-up":
+                with pytest.raises(TryLater):
+                    packing(yielding=YieldOptions(seconds=0.0))
+            else:
+                assert packing(yielding=YieldOptions(seconds=0.0)).output_groups == 2
+            assert storage.done is not None
+            storage.done.result()
+        assert list(copy.path.glob(".hoodie/timeline/*.replacecommit.requested"))
+        check(copy, found)
+
+
+def update(spark: SparkSession, table: HudiTable, rows: Rows, options: Mapping[str, str]) -> None:
+    write(spark, table, rows, {"k20": (5, "p0", "meanwhile"), "k99": (1, "p0", "new")}, "upsert", **options)
+
+
+def begun(table: HudiTable) -> bool:
+    """A write of Hudi's is pending."""
+    return any(each.action == "commit" for each in scan(table.path).timeline.pending)
 
 
 @pytest.mark.wide

@@ -202,6 +202,7 @@ class ClusteringService(Service[ClusteringRules]):
 def _demand(facts: TableFacts, care: Care[ClusteringRules]) -> ServiceDemand:
     """Whether there is something to pack, and nothing that it waits for."""
     snapshot, memory, now = facts.snapshot, care.memory, facts.clock.now()
+    memory.left_none = _left_none(facts, memory.left_none, now)
     if left := _left_to_hudi(snapshot, care):
         memory.look, memory.waiting_since = None, None
         return ServiceDemand(False, left)
@@ -210,7 +211,6 @@ def _demand(facts: TableFacts, care: Care[ClusteringRules]) -> ServiceDemand:
         memory.waiting_since = None
         return ServiceDemand(False)
     groups = sum(each.groups for each in look.packed)
-    memory.left_none = _left_none(facts, memory.left_none, now)
     free = _free_partitions(snapshot, care, memory.pauses, now)
     cap = _bytes_max(care.rules, memory.pauses, look.runs, now)
     due = [each for each in look.packed if each.partition_path in free and each.bytes <= cap]
