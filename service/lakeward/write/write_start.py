@@ -30,8 +30,6 @@ from lakeward.table.timeline.timezone import TimelineZone, ZoneSource
 from lakeward.write.conflicts import SeenAtStart
 from lakeward.write.request import WriteOperation, WriteRequest
 
-_TRIES = 10
-
 
 class GivesWay(Protocol):
     """How a service that writes gives way to writers, for which a write itself does not wait."""
@@ -72,15 +70,18 @@ def begin_write(table: ServicedTable, request: WriteRequest) -> BegunWrite:
 def begin_in_pause(table: ServicedTable, request: WriteRequest, yielding: GivesWay) -> BegunWrite:
     """The same once no write is at work, as that is seen under the lock: one that is would not know the instant, and
     what it writes would make the work useless."""
-    for _ in range(_TRIES):
+    limit = table.options.yielding.seconds
+    until = table.clock.monotonic() + limit
+    while True:
         yielding.await_writers()
         if (begun := _begin(table, request, yielding.is_clear)) is not None:
             return begun
-    raise TryLater(
-        f"No pause of the writers of {table.base_path} lasted until the lock was taken.",
-        why=f"Each of {_TRIES} times another write had begun by then.",
-        remedy="Run the command again; nothing was written.",
-    )
+        if table.clock.monotonic() >= until:
+            raise TryLater(
+                f"No pause of the writers of {table.base_path} lasted until the lock was taken.",
+                why=f"For {limit:.0f} s another write had begun by then, each time (--yield-to-writers).",
+                remedy="Run the command again; nothing was written.",
+            )
 
 
 def _begin(table: ServicedTable, request: WriteRequest, may_begin: Callable[[], bool]) -> BegunWrite | None:
