@@ -29,7 +29,7 @@ from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
 from tests.our_reader import scan
 from tests.services.clustering.run.packing import pack
-from tests.services.clustering.run.test_clusterer import SHARED as OURS
+from tests.services.clustering.run.test_clusterer import SHARED as OWN_LOCK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -305,7 +305,7 @@ def test_a_writer_that_begins_meanwhile(spark: SparkSession, tmp_path: Path, mod
         with ThreadPoolExecutor(1) as threads:
             storage = Meanwhile(partial(threads.submit, update, spark, copy, found, by), *words)
             storage.waits_for = partial(begun, copy) if name == "given-up" else None
-            packing = partial(pack, copy.path, storage, clock=SystemClock(), **OURS)
+            packing = partial(pack, copy.path, storage, clock=SystemClock(), **OWN_LOCK)
             if name == "given-up":
                 with pytest.raises(TryLater):
                     packing(yielding=YieldOptions(seconds=0.0))

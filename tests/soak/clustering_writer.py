@@ -129,12 +129,12 @@ class Written:
         self.rows = rows_after(step, self.rows)
         self.steps += 1
 
-    def insert_at_once(self) -> None:
-        """Two inserts, whose keys and files are their own."""
-        with ThreadPoolExecutor(2) as threads:
+    def insert_at_once(self, writers: int = 2) -> None:
+        """An insert of each writer, whose keys and files are its own."""
+        with ThreadPoolExecutor(writers) as threads:
             step = self.steps
             inserts = []
-            for number in (step, step + 1):
+            for number in range(step, step + writers):
                 first = KEYS + number * NEW_KEYS
                 ids = range(first, first + NEW_KEYS)
                 rows = tuple((f"k{id_:06}", number, f"p{id_ % PARTITIONS}", f"{number} {id_}") for id_ in ids)
@@ -143,7 +143,7 @@ class Written:
                 done.result()
         for each in inserts:
             self.rows = rows_after(each, self.rows)
-        self.steps += 2
+        self.steps += writers
 
     def _write(self, step: Step) -> None:
         self.table.write(self._spark.createDataFrame(list(step.rows), COLUMNS), step.operation)
@@ -192,6 +192,9 @@ def write_tables(spark: SparkSession, folder: Path) -> None:
                     table.look()
                     tell(table=name, looked_after=table.steps)
         for name, table in tables.items():
+            # Of two writers at once of Hudi 1.2 the second leaves the first one's files out of partition statistics.
+            # The next write counts all files.
+            table.insert_at_once(writers=1)
             table.look()
             tell(table=name, looked_after=table.steps, last=True)
 
