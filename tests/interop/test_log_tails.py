@@ -87,6 +87,43 @@ def test_releases_go_on_with_tables_full_of_tails(spark: SparkSession, tmp_path:
     assert exit_code == 0, report
 
 
+@pytest.mark.timeout(1800)
+def test_tails_of_parquet_logs_lie_behind_an_empty_block(spark: SparkSession, tmp_path: Path) -> None:
+    """Hudi wrote the logs, Lakeward merged them: every kind of query of Hudi and hudi-rs, Hudi's upsert, delete and
+    compaction are as on a twin without tails; a lookup reads the tail."""
+    tailed = HudiTable(spark, tmp_path / "t", TableShape(log_format="parquet"))
+
+    def write(table: HudiTable, keys: range, ts: int, operation: str = "upsert") -> None:
+        rows = [(f"k{key}", ts, f"v{ts}") for key in keys]
+        table.write(spark.createDataFrame(rows, "id string, ts long, v string").coalesce(1), operation)
+
+    for ts in range(1, 5):
+        write(tailed, range(0, 24, ts), ts)
+    twin = tailed.copy_to(tmp_path / "twin")
+    assert lakeward("index", "tails", str(tailed.path), "--auto")[0] == 0
+    for table in (tailed, twin):
+        exit_code, printed = lakeward("compact", str(table.path), "--type", "log", "--writers", "stopped")
+        assert exit_code == 0 and printed["compactions"], printed
+    assert lakeward("index", "tails", str(tailed.path))[1]["with_tail"] == 1
+
+    def check() -> None:
+        assert tailed.snapshot(with_meta=False) == twin.snapshot(with_meta=False)
+        by_hudi_rs, of_twin = tailed.read_by_hudi_rs(), twin.read_by_hudi_rs()
+        assert isinstance(by_hudi_rs, str) == isinstance(of_twin, str) and len(by_hudi_rs) == len(of_twin)
+        judge_every_query(tailed)
+
+    check()
+    exit_code, printed = lakeward("index", "lookup", str(tailed.path), "k5", "none", *BY_BLOOM)
+    assert exit_code == 0 and [each["key"] for each in printed["locations"]] == ["k5"], printed
+    for table in (tailed, twin):
+        write(table, range(0, 24, 5), 6)
+        write(table, range(0, 24, 7), 7, "delete")
+    check()
+    for table in (tailed, twin):
+        table.compact()
+    check()
+
+
 @pytest.mark.timeout(2 * 3600)
 def test_hudi_reads_what_was_ingested(spark: SparkSession, tmp_path: Path) -> None:
     """A minute of ingest by a process that is killed again and again, with log compactions, compactions and cleans."""

@@ -79,6 +79,27 @@ def test_a_tail_speaks_for_all_blocks(block_bytes: int) -> None:
     assert read == [*keys, "gone", "z"]
 
 
+@pytest.mark.parametrize("gone", [[], ["gone"]])
+def test_parquet_blocks_have_their_tail_behind_them(gone: list[str]) -> None:
+    """The tail lies in the block of deletes, which is made where there is none; the log's key column is its list."""
+    keys = [f"k{number:05}" for number in range(KEYS_LISTED_MIN + 70_000)]
+    for few in (keys[:20], keys if gone else keys[:50]):
+        sink = io.BytesIO()
+        writer = writer_to(sink, BlockType.PARQUET_DATA, tail=LogTailBuilder(lists_keys=False), block_bytes=2**20)
+        writer.write(batch(*(row(key, 1, "x") for key in few)))
+        if gone:
+            writer.write_deletes(pa.array(gone), None, partition_path="p")
+        stats = writer.close()
+        tail = read_log_tail(sink, stats.size_bytes)
+        assert tail is not None and tail.key_list is None and tail.own.count == len(few) + len(gone)
+        assert all(may_be(sink, tail.cumulative, [*few, *gone]))
+        *rows, last = blocks_of(sink, stats)
+        assert last.type is BlockType.DELETE and {each.type for each in rows} == {BlockType.PARQUET_DATA}
+        assert [key for each in read_delete_block(sink, last) for key in each.keys.to_pylist()] == gone
+        read = [key for each in rows for some in read_data_block(sink, each) for key in some.column(2).to_pylist()]
+        assert read == few
+
+
 @given(KEYS, st.lists(KEYS, max_size=12))
 def test_no_key_is_ruled_out(first: list[str], others: list[list[str]]) -> None:
     """Whatever the keys, of a clique of any logs: ranges and filters have all that were added, in Java's order."""

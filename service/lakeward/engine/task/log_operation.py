@@ -197,8 +197,9 @@ def _write_inline(
     ranges = ColumnRangeAccumulator(spec.indexed.columns if spec.indexed is not None else (), run.schema)
     block_type = _block_type(run)
     tail = None
-    if spec.tails and block_type is BlockType.AVRO_DATA:
-        tail = LogTailBuilder(TailPlace(merged=covered_logs(storage, of.base_path, of.log_files)))
+    if spec.tails:
+        place = TailPlace(merged=covered_logs(storage, of.base_path, of.log_files))
+        tail = LogTailBuilder(place, lists_keys=block_type is BlockType.AVRO_DATA)
     with open_operation_output(storage, spec.place, spec.file_name(task_attempt)) as sink:
         writer = LogFileWriter(
             meter.writing(sink),

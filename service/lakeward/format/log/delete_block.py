@@ -200,6 +200,12 @@ def _windows(
         raise _broken(block, f"{beyond + len(data) - used} bytes are left over behind its last delete")
 
 
+def no_deletes() -> bytes:
+    """The content of a block that deletes nothing."""
+    avro = write_number(0)
+    return struct.pack(">ii", DELETE_BLOCK_VERSION, len(avro)) + avro
+
+
 def encode_deletes(
     keys: pa.Array, ordering: pa.Array | None, *, partition_path: str, bytes_max: int
 ) -> Iterator[bytes]:

@@ -2,13 +2,14 @@
 
     start        ten bytes that no reader takes for the beginning of a record
     own          a bloom filter of the log's keys; none where the cumulative one has no others
-    list         the log's keys, as Parquet with one column, where they are many
+    list         the log's keys, as Parquet with one column, where they are many, and in no column of the log's own
     cumulative   a bloom filter of the keys of this log and of the logs that it covers
     directory    JSON: ranges, the logs that are covered, bytes and CRC-32 of the parts above
     trailer      the file's size, its number of blocks, the bytes of the directory, the CRC-32 of all of these, a magic
 
-One tail speaks for the whole file. It lies in the block that is written last, so that one read of the file's end brings
-directory and cumulative filter. Hudi's readers read as many records as a block counts, and pass over what follows.
+One tail speaks for the whole file. It lies in the block that is written last (behind Parquet, whose end is its footer,
+in an empty block of deletes), so that one read of the file's end brings directory and cumulative filter. Hudi's readers
+read as many records as a block counts, and pass over what follows.
 
 A filter has Hudi's hash and errs about once in a hundred keys. The cumulative one has room for six times the keys of
 the log that began it; where they are full, or `CLIQUE_LOGS_MAX` logs are in one, the next log begins a new one.
@@ -162,8 +163,13 @@ NO_OTHERS: Final = TailPlace()
 class LogTailBuilder:
     """Collects the keys of a log, and makes its tail."""
 
-    def __init__(self, place: TailPlace = TailPlace()) -> None:
+    def __init__(self, place: TailPlace = TailPlace(), *, lists_keys: bool = True) -> None:
+        """
+        Args:
+            lists_keys: False where the log has them in a column of their own.
+        """
         self._place = place
+        self._lists_keys = lists_keys
         self._list = BytesIO()
         self._writer: pq.ParquetWriter | None = None
         """The key list's; None while all keys wait in memory."""
@@ -194,7 +200,8 @@ class LogTailBuilder:
         last = self._next_run(self._waiting_keys)
         assert self._ends is not None, "a run was taken"
         is_alone = self._writer is None
-        key_list = self._close_list(last) if self._keys >= KEYS_LISTED_MIN else b""
+        is_listed = self._lists_keys and self._keys >= KEYS_LISTED_MIN
+        key_list = self._close_list(last) if is_listed or not is_alone else b""
 
         def runs() -> Iterator[pa.StringArray]:
             yield from (last,) if is_alone else _listed(key_list)
@@ -213,7 +220,7 @@ class LogTailBuilder:
             room = self._keys * _ROOM_TIMES
             cumulative, covers = _filled(_new_filter(room), runs()), self._place.merged
             every, logs = own, 1
-        parts += [key_list, cumulative.to_bytes()]
+        parts += [key_list if is_listed else b"", cumulative.to_bytes()]
         directory = {
             "version": 1,
             "own": {"low": own.low, "high": own.high, "keys": own.count},

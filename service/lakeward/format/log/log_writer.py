@@ -29,7 +29,7 @@ from lakeward.format.avro.encoder import UnwritableRecord, encode_records
 from lakeward.format.avro.program import compile_schema
 from lakeward.format.avro.schema import parse_schema
 from lakeward.format.log.block import FORMAT_VERSION, MAGIC, BlockType, HeaderKey
-from lakeward.format.log.delete_block import encode_deletes
+from lakeward.format.log.delete_block import encode_deletes, no_deletes
 from lakeward.format.log.log_tail import LogTailBuilder
 from lakeward.format.parquet.parquet_writer import open_writer, repeated_columns, values_of_a_page
 
@@ -88,11 +88,11 @@ class LogFileWriter:
             headers: of every block, beside instant and schema.
             codec: of Parquet blocks; Avro blocks are not compressed.
             remedy: what can be done about a row that a block cannot hold.
-            tail: gets the keys, and is written behind the records of the last block; for Avro blocks whose rows carry
-                their keys.
+            tail: gets the keys, and is written behind the records of the last block, or of an empty block of deletes
+                behind Parquet, whose end is its footer; for rows that carry their keys.
         """
         assert block_type in (BlockType.AVRO_DATA, BlockType.PARQUET_DATA, BlockType.CDC_DATA)
-        assert tail is None or block_type is BlockType.AVRO_DATA
+        assert tail is None or block_type is not BlockType.CDC_DATA
         self._sink = sink
         self._block_type = block_type
         self._headers = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: schema_json, **(headers or {})}
@@ -150,6 +150,8 @@ class LogFileWriter:
         if self._block_type is BlockType.CDC_DATA and not self._blocks:
             self._write_records()  # Hudi's logger of changes flushes what it has at its end, also nothing
         if self._tail is not None and self._held is not None:
+            if self._held[0] is BlockType.PARQUET_DATA:
+                self._add_block(BlockType.DELETE, [no_deletes()])
             kind, content = self._held
             length = sum(len(part) for part in content)
             size = self._size + len(block_head(kind, self._headers, length)) + length + _END_BYTES
