@@ -10,16 +10,19 @@ import pytest
 
 import lakeward
 from lakeward.base.errors import Refused
+from lakeward.format.log.block import BlockType, LogBlock
 from lakeward.format.log.log_tail import LogTail, read_log_tail
 from lakeward.index.bloom.log_coverage import look_at_logs
 from lakeward.index.bloom.slice_index import SliceBloomIndex
 from lakeward.index.index import record_locations
+from lakeward.read.logs.log_scan import read_heads
 from lakeward.services.indexing.run.tails import choose_tails
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import COPY_ON_WRITE
 from tests.clocks import SkippingClock
 from tests.crash.compacting import LOG, compact
 from tests.faults import FaultyStorage
+from tests.golden_tables import copy_golden
 from tests.index.bloom.test_log_tails import Opened
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
@@ -117,6 +120,22 @@ def test_a_log_compaction_covers_its_sources(tmp_path: Path) -> None:
     newest = tails(base)[-1]
     assert newest is not None and newest.logs == 2 and newest.cumulative.count == 5
     assert found(base, "k4", "k6", "none") == {"k6"}
+
+
+def test_parquet_logs_of_hudi_get_one_by_a_log_compaction(tmp_path: Path) -> None:
+    """Golden logs of Parquet blocks, without a delete and with some: rows and lookups are as before."""
+    base = copy_golden("dropped", tmp_path / "t")
+    rows = read_rows(base)
+    choose_tails(STORAGE, scan(base), are_written=True)
+    compact(base, FaultyStorage(), ScriptedProcesses(), LOG)
+    outputs = [group.slices[0].row_logs[-1] for group in scan(base).file_groups]
+    for log in outputs:
+        *_, (last, _) = read_heads(STORAGE, str(base), log.path)
+        assert isinstance(last, LogBlock) and last.type is BlockType.DELETE
+        with (base / log.path).open("rb") as file:
+            assert (tail := read_log_tail(file, log.size)) is not None and tail.key_list is None
+    assert len(outputs) == 2 and read_rows(base) == rows
+    assert found(base, *(keys := [row["_hoodie_record_key"] for row in rows]), "none") == {*keys}
 
 
 def test_none_get_one_any_more(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from lakeward.format.file_name import HFILE, NativeLogName, parse_native_log
 from lakeward.format.hfile.reader import HFileReader
 from lakeward.format.hfile.writer import HFileWriter
 from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock, scan_blocks
-from lakeward.format.log.delete_block import encode_deletes, read_delete_block
+from lakeward.format.log.delete_block import encode_deletes, no_deletes, read_delete_block
 from lakeward.format.log.log_writer import block_head
 from lakeward.format.log.native_log.delete_file import read_native_deletes
 from lakeward.format.log.native_log.footer import NativeLogFooter, encode_footer
@@ -52,8 +52,7 @@ _DELETE_SCHEMA = json.dumps(
     separators=(",", ":"),
 )
 """What the values in a file of deletes are encoded by: the key once more, as in such files of any format."""
-_NO_DELETES = struct.pack(">ii", 3, 1) + b"\0"
-"""The content of a delete block of version 3: the end of its array."""
+_NO_DELETES = no_deletes()
 
 
 @dataclass(frozen=True, slots=True)
