@@ -8,6 +8,8 @@ in logs and the others nowhere, is looked up by four sides: nothing known of the
 and both. Bytes are those that are read through the storage. What tails take of the logs' bytes, and of the CPU of
 writing them, comes along.
 
+Of the filters it is measured how often they err, beside theory.
+
 Goal: filters and ranges within 3 % of the logs, a key list within 20 bytes a key, writing within 5 % of CPU.
 
 Touches: a temporary folder.
@@ -29,6 +31,7 @@ import pyarrow as pa
 
 from benchmarks.measure import machine, write_report
 from lakeward.base.clock import SystemClock
+from lakeward.format.bloom_size import error_rate
 from lakeward.format.log.log_tail import read_log_tail
 from lakeward.index.bloom.slice_index import SliceBloomIndex
 from lakeward.index.index import record_locations
@@ -109,6 +112,21 @@ def tail_bytes(base: Path) -> dict[str, float]:
     return {**total, "filter_share": total["filters"] / total["log_bytes"]}
 
 
+def false_positives(base: Path, absent: pa.Array, given: argparse.Namespace) -> dict[str, float]:
+    """How often the newest logs' cumulative filters let a key pass that is nowhere, and how often they should by the
+    keys that differ: each log has half of its group's."""
+    measured, theory = [], []
+    for group in scan(base).file_groups:
+        log = group.slices[0].row_logs[-1]
+        with (base / log.path).open("rb") as file:
+            tail = read_log_tail(file, log.size)
+            rows = None if tail is None else tail.cumulative.read_filter(file)
+        if tail is not None and rows is not None:
+            measured.append(float(rows.lookup(absent).mean()))
+            theory.append(error_rate(given.rows * 2 * (1 - 0.5**tail.logs), rows.bits, rows.hashes))
+    return {"measured": sum(measured) / len(measured), "theory": sum(theory) / len(theory)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.log_tails")
     parser.add_argument("--groups", type=int, default=20)
@@ -142,9 +160,10 @@ def main() -> None:
             "table": vars(given),
             "write_cpu_seconds": write_seconds,
             "tails": tail_bytes(tailed),
+            "false_positives": false_positives(tailed, pa.array([key(chance) for _ in range(20_000)]), given),
             "sides": sides,
         }
-    print("writing", document["write_cpu_seconds"], document["tails"])
+    print("writing", document["write_cpu_seconds"], document["tails"], document["false_positives"])
     for name, said in sides.items():
         for share, cost in said.items():
             print(f"{name:16} {share:5}", {part: round(value, 3) for part, value in cost.items()})
