@@ -21,7 +21,7 @@ from lakeward.merge.rules.partial_rows import part_schema
 from lakeward.merge.rules.winner import LogRecordKind
 from lakeward.merge.runs import record_sorter, run_windows
 from lakeward.merge.runs.record_sorter import RecordSorter, spilled_batch_bytes
-from lakeward.merge.runs.run_windows import WINDOW_BYTES
+from lakeward.merge.runs.run_windows import WINDOW_BYTES, Order
 from lakeward.merge.runs.sort_key import NotSorted
 from lakeward.merge.runs.sorted_run import BaseRun
 from lakeward.merge.runs.spilled_run import data_records, record_schema
@@ -392,3 +392,12 @@ def test_what_is_spilled_comes_back_in_small_batches(tmp_path):
         assert max(sum(len(batch.keys) for batch in run.batches()) for run in logs.runs) * 80 <= budget
         assert max(sizes) <= 1.5 * spilled_batch_bytes(budget)
         assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("far", [9, 10**12])
+def test_records_by_their_batches(far: int):
+    """Each batch comes once, with the places of its records, also where one was opened long after another."""
+    batches = np.array([far, 7, far, 7, 8], dtype=np.int64)
+    order = Order(batches, np.arange(5), np.zeros(5, dtype=np.int8))
+    assert [(number, at.tolist()) for number, at in order.by_batch()] == [(7, [1, 3]), (8, [4]), (far, [0, 2])]
+    assert list(order.part(slice(0, 0)).by_batch()) == []
