@@ -297,7 +297,7 @@ def test_a_writer_that_begins_meanwhile(spark: SparkSession, tmp_path: Path, mod
     write(spark, table, rows, {"k20": (4, "p0", "shared")}, "upsert", **by)
     moments = {
         "given-up": ("create", "replacecommit.inflight"),
-        "moved-in": ("move", ".parquet"),
+        "in-place": ("move", ".parquet"),
         "completed": ("link", "_", ".replacecommit"),
     }
     for name, words in moments.items():
