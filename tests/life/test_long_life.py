@@ -28,8 +28,8 @@ FILES_MAX = 250
 them and now and then more: up to 144 were seen in 3,300 commits."""
 TIMELINE_MAX = 220
 """Files of the active timeline: three for each of some 40 commits, and as many of the services beside them."""
-METADATA_MAX = 200
-"""Files of the metadata table and its timeline."""
+METADATA_MAX = 300
+"""Files of the metadata table and its timeline: up to 213 were seen in 4,000 commits."""
 FEW, HUDIS, ALONE = (4, 6), (20, 30), None
 """Commits of the metadata table that its writers keep, at least and at most. Of few, Hudi's cleaner deletes nothing.
 ALONE: none of its writers archives."""
