@@ -16,7 +16,7 @@ from tests.hudi.metadata_table import INDEXES
 from tests.hudi.other_release import OtherRelease
 from tests.hudi.spark import OLDEST_VERSION
 from tests.hudi.table import HudiTable, TableShape
-from tests.interop.every_query import judge_every_query
+from tests.interop.every_query import BEGIN, QUERY, judge_every_query
 from tests.interop.lakeward_cli import lakeward
 
 if TYPE_CHECKING:
@@ -218,18 +218,33 @@ def test_a_lost_anchor_loses_rows_in_hudi(spark: SparkSession, tmp_path: Path) -
 @pytest.mark.wide
 @pytest.mark.timeout(1800)
 def test_the_oldest_release_without_merged_logs(spark: SparkSession, tmp_path: Path) -> None:
-    """Hudi 1.1.1 reads, upserts and compacts behind logs that retired as behind a copy that has them all."""
-    table, whole = retired(spark, tmp_path, SHAPES["by listing"])
-    rows = table.snapshot(with_meta=False)
-    more = "SELECT concat('k', id) AS id, 90L AS ts, 'oldest' AS v, 9L AS n FROM range(0, 4)"
+    """Hudi 1.1.1 reads all moments and windows, upserts, cleans, archives, rolls back and compacts behind logs that
+    retired, with the rows that it has on a copy with all logs."""
+    shape = SHAPES["by listing"]
+    table, whole = retired(spark, tmp_path, shape)
+    rows, instants = table.snapshot(with_meta=False), [instant for instant, _ in sorted(table.completed_instants())]
+    more = "SELECT concat('k', id) AS id, {0}L AS ts, 'oldest{0}' AS v, 9L AS n FROM range(0, 4)"
+    clean = {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": "1"}
+    archive = {"hoodie.archive.automatic": "true", "hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
     with OtherRelease(OLDEST_VERSION, tmp_path / "scratch") as oldest:
-        for each in (table, whole):
-            seen = oldest.table(each.path, SHAPES["by listing"])
-            assert seen.snapshot() == rows
-            assert seen.read_optimized() == each.read_optimized(with_meta=False)
-            seen.write(more, "upsert")
-            assert seen.snapshot() == each.snapshot(with_meta=False)
-            seen.compaction("op => 'scheduleAndExecute'")
-            assert seen.snapshot() == each.snapshot(with_meta=False)
+        seen, beside = oldest.table(table.path, shape), oldest.table(whole.path, shape)
+        assert seen.snapshot() == beside.snapshot() == rows
+        assert seen.read_optimized() == beside.read_optimized()
+        for instant in instants[-2:]:
+            as_of = {"as.of.instant": instant}
+            assert seen.snapshot(**as_of) == beside.snapshot(**as_of), f"as of {instant}"
+            since = {QUERY: "incremental", BEGIN: instant}
+            assert seen.snapshot(**since) == beside.snapshot(**since), f"since {instant}"
+        for each in (seen, beside):
+            each.write(more.format(90), "upsert")
+            newest = max(instant for instant, _ in HudiTable(spark, each.path, shape).completed_instants())
+            each.procedure("rollback_to_instant(table => '{table}', instant_time => '" + newest + "')")
+        assert seen.snapshot() == beside.snapshot() == rows
+        for each in (seen, beside):
+            each.write(more.format(91), "upsert")
+            each.compaction("op => 'scheduleAndExecute'")
+            each.write(more.format(92), "upsert", **clean)
+            each.write(more.format(93), "upsert", **clean, **archive)
+        assert seen.snapshot() == beside.snapshot()
     assert table.snapshot(with_meta=False) == whole.snapshot(with_meta=False)
     verify(table)
