@@ -98,7 +98,7 @@ def test_a_build_counts_and_leaves_kernels(small_package: Path) -> None:
     assert (3, 3) not in counts[len(before) :], "the second build had something to do"
 
     # A constant of another file changes what both modules compute; Numba looks at neither.
-    (small_package / "constants.py").write_text("FACTOR = 3")
+    (small_package / "constants.py").write_text("FACTOR = 3  # of another size: Python looks at seconds and size")
     KernelProcess().run(lambda done, total: None)
     ask = [sys.executable, "-c", "from lakeward.two import two; print(two(7), sum(two.stats.cache_misses.values()))"]
     environment = os.environ | {"PYTHONPATH": str(small_package.parent)}

@@ -112,6 +112,10 @@ def the_store() -> Store:
     return open_store("sqlite://", clock=SimpleNamespace(now=lambda: 0.0, monotonic=lambda: 0.0, sleep=lambda s: None))
 
 
+SERVICES = tuple(kind for kind in ROUND if kind not in {JobKind.CLUSTERING, JobKind.TTL})
+"""What the daemons do: files of this world are stand-ins, which a clustering cannot read, and no partition expires."""
+
+
 def empty_store() -> Store:
     store = the_store()
     with store._database.engine.begin() as connection:
@@ -454,7 +458,7 @@ class Daemons(History):
             locks=LockSettings(writers=Writers.SHARE, expire=self.expire).waiting(random.choice([0.0, 30.0])),
             discovery=DiscoverySettings(roots=("/lake",)),
             defaults=TableSettings(
-                services=ROUND if self.all_services else (JobKind.COMPACTION,),
+                services=SERVICES if self.all_services else (JobKind.COMPACTION,),
                 type=kind,
                 planner=({} if kind is CompactionType.FULL else SETTINGS)
                 | {"hoodie.compact.inline.max.delta.commits": random.choice(["1", "1", "5"])},
