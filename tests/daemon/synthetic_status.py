@@ -32,6 +32,7 @@ from lakeward.daemon.status import (
     TableStatus,
 )
 from lakeward.index.bloom.cache_coverage import CacheCoverage
+from lakeward.index.bloom.log_coverage import LogCoverage, LogsSeen
 from lakeward.index.build_state import BuildProgress
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
@@ -146,6 +147,7 @@ INDEXES = IndexMemory(
         Tee(3, IndexType.METADATA, IndexType.RECORD, compared=12, keys=3400, clean=12), Staleness(2, 10, 60.0)
     ),
     doubled_keys=0,
+    logs=LogsSeen(LogCoverage(40, 9_000_000, 10, 2_000_000, 3_000_000, 4_000_000)),
 )
 
 
