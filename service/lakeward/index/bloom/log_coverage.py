@@ -40,9 +40,9 @@ class LogCoverage:
     with_tail: int = 0
     with_tail_bytes: int = 0
     cached_bytes: int = 0
-    """Bytes of logs without a tail that the cache of filters has,"""
+    """Bytes of logs without a tail that the cache of filters has."""
     unknown_bytes: int = 0
-    """and those of the others."""
+    """Bytes of logs that have no tail and are not in the cache."""
 
     @property
     def by_kind(self) -> Mapping[str, int]:
