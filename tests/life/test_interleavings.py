@@ -246,6 +246,7 @@ def test_one_preemption(name: str) -> None:
 def test_logs_that_retire() -> None:
     """Nothing is lost where merged logs go behind their anchors, whichever of the two is interrupted."""
     with without_threads():
+        assert any(call.startswith("remove ") and ".log." in call for call in play(["retire"], [])[0])
         for pair, other in enumerate(BESIDE_RETIREMENT):
             for names in [("retire", other)] if other == "retire" else [("retire", other), (other, "retire")]:
                 calls = play([names[0]], [])[0] if names[0] in RETIRING else play(names, [])[0]

@@ -117,7 +117,7 @@ def play(other: str, schedule: Sequence[Segment], as_of: str | None = None) -> t
     return turns.actors[0].storage.calls, turns.actors[1].storage.calls, type(ended).__name__
 
 
-def test_merged_logs_doretire_sources() -> None:
+def test_merged_logs_do_retire() -> None:
     """Or nothing is interrupted."""
     life = with_merged_logs().copy()
     with without_threads():
