@@ -7,9 +7,9 @@
     into base files    no new key goes into a log; some may still be in logs alone, until every log is compacted
 
 While keys may be in logs alone an index of base files does not find them, but for `bloom` where Lakeward alone writes
-the table: there it looks into logs, too (`bloom/slice_index`). No file of a Hudi table says by which index
-its other writers go: so an operator does, and the base files of each commit since are looked through for keys that
-are in logs as well (`index/doubled_keys`).
+the table: there it looks into logs, too (`bloom/slice_index`). No file of a Hudi table says by which index its other
+writers go: so an operator does, and the base files of each commit since are looked through for keys that are in logs as
+well (`index/doubled_keys`).
 
 Touches: nothing; `read_log_inserts` the folder, reading.
 Keeps:   a file that is damaged is refused, and never read as if there were none.

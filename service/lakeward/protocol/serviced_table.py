@@ -222,17 +222,15 @@ class ServicedTable:
 
     def sweep(self, snapshot: TableSnapshot) -> None:
         """Remove what completed instants of Lakeward, and files that were never finished, left. Under the lock."""
+        config = snapshot.config
+        metadata = metadata_base_path(self.base_path) if has_metadata_table(config) else None
         # The two timelines are laid out alike.
-        base_paths = [self.base_path]
-        if has_metadata_table(snapshot.config):
-            base_paths.append(metadata_base_path(self.base_path))
-        timelines = [timeline_folder(base_path, snapshot.config) for base_path in base_paths]
         sweep(
             self.storage,
             self.base_path,
-            timelines[0],
-            metadata_timeline_folder=timelines[-1] if len(timelines) > 1 else None,
-            history_folders=[history_folder(base_path, snapshot.config) for base_path in base_paths],
+            timeline_folder(self.base_path, config),
+            metadata_timeline_folder=None if metadata is None else timeline_folder(metadata, config),
+            history_folders=[history_folder(path, config) for path in (self.base_path, metadata) if path is not None],
             clock=self.clock,
         )
 

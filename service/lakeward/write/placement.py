@@ -11,8 +11,8 @@
     bulk_insert           new base files alone; a bucket takes it as above
     insert_overwrite      new base files alone; the groups of the partitions that are written, or of all, go
 
-Where an operator lets new keys go into logs (`index/log_inserts`), an upsert that finds keys there puts them
-on the smallest slices, by base file and logs, as many of them as it takes, and into new files what does not fit there.
+Where an operator lets new keys go into logs (`index/log_inserts`), an upsert that finds keys there puts them on the
+smallest slices, by base file and logs, as many of them as it takes, and into new files what does not fit there.
 
 Sizes decide which group takes new keys, as in Hudi: base files below a limit are filled up to another one. In its
 row writer's bulk_insert Hudi opens a second group in a bucket, after which it refuses the partition; that is not done

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -124,16 +124,16 @@ class RecordShapeArguments:
 
     def over(self, kind: LookupType) -> RecordShape:
         """Raises `UsageError`."""
-        is_own = self.hash_name is not None and self.hash_name.startswith(OWN_PREFIX)
-        hash_name = fingerprinted(self.hash_name) if is_own and self.hash_name else self.hash_name
-        shape = RecordShape(self.buckets, self.bucket_entries, self.scaling, hash_name)
+        shape = RecordShape(self.buckets, self.bucket_entries, self.scaling, self.hash_name)
         if shape != RecordShape() and kind is not IndexType.RECORD:
             raise UsageError(
                 f"The {kind} index has no buckets.",
                 why="--buckets, --bucket-entries, --scaling and --hash shape the files of a record index.",
                 remedy="Leave them out, or name --type record.",
             )
-        if not is_own and self.hash_name not in (None, DEFAULT_HASH, SECOND_HASH):
+        if self.hash_name is not None and self.hash_name.startswith(OWN_PREFIX):
+            return replace(shape, hash_name=fingerprinted(self.hash_name))
+        if self.hash_name not in (None, DEFAULT_HASH, SECOND_HASH):
             raise UsageError(
                 f"--hash cannot be {self.hash_name}.",
                 why=did_you_mean(str(self.hash_name), (DEFAULT_HASH, SECOND_HASH), otherwise="There is no such hash."),

@@ -1,5 +1,4 @@
-"""What a restore takes back, as JSON, and what is said where one is interrupted: of `lakeward restore`, and of the undo
-of a clustering, which is one.
+"""What a restore takes back, as JSON: for `lakeward restore`, and for the undo of a clustering, which is one.
 
 Touches: nothing.
 """

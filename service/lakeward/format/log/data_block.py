@@ -41,7 +41,7 @@ from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.base.quantities import format_size
 from lakeward.format.avro.decoder import Decoded, decode_records
 from lakeward.format.avro.program import AvroProgram, BadRecord, TooLarge, compile_schema, read_number
-from lakeward.format.avro.schema import AvroKind, block_schema, parse_schema
+from lakeward.format.avro.schema import AvroField, AvroKind, block_schema, parse_schema
 from lakeward.format.hfile.reader import HFileReader
 from lakeward.format.log.block import KEY_COLUMN, BlockType, HeaderKey, LogBlock, read_content_range
 from lakeward.format.parquet.base_file import repeated_strings
@@ -193,11 +193,11 @@ def _read_avro(
                 raise _too_large(program, rest, block, done, needed=window_bytes, bytes_max=bytes_max)
     if count < 0:
         raise _broken(block, f"it claims {count} records")
-    _check_no_record_follows(compile_schema(of_record), file, block, count, position, bytes_max)
+    _check_no_record_follows(of_record, file, block, count, position, bytes_max)
 
 
 def _check_no_record_follows(
-    program: AvroProgram, file: BinaryIO, block: LogBlock, count: int, position: int, bytes_max: int
+    of_record: tuple[AvroField, ...], file: BinaryIO, block: LogBlock, count: int, position: int, bytes_max: int
 ) -> None:
     left = block.content_length - position
     length = _record_bytes(np.frombuffer(read_content_range(file, block, position, min(4, left)), dtype=np.uint8))
@@ -206,7 +206,7 @@ def _check_no_record_follows(
     if length <= bytes_max:
         frame = np.frombuffer(read_content_range(file, block, position, length), dtype=np.uint8)
         try:
-            decode_records(program, frame, records_max=1, heap_bytes_max=bytes_max)
+            decode_records(compile_schema(of_record), frame, records_max=1, heap_bytes_max=bytes_max)
         except TooLarge:
             pass
         except BadRecord:

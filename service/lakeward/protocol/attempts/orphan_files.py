@@ -206,7 +206,7 @@ def sweep(
             delete_orphans(storage, Left.HEARTBEAT, Fate.GONE, [status.path])
     minted = minted_folder(base_path)
     folders = [timeline_folder, parent(heartbeat_path(base_path, "0")), minted, parent(minted)]
-    folders += [*([metadata_timeline_folder] if metadata_timeline_folder else []), *history_folders]
+    folders += [folder for folder in (metadata_timeline_folder, *history_folders) if folder is not None]
     for folder in folders:
         temporary = [status.path for status in storage.list(folder) if status.name.endswith(TEMPORARY_SUFFIX)]
         delete_orphans(storage, Left.TEMPORARY, Fate.LOCKED, temporary)

@@ -1,9 +1,9 @@
 """The archiver shortens two timelines: a table's own, and that of its metadata table. Here each is read as it is now.
 
 Hudi's writers archive the metadata table's own timeline at each commit. Where none of them writes it grows: each commit
-of Lakeward's, each clean and each compaction adds to it. It follows the table's own timeline: it keeps one
-commit more than that, or as many as cleans of the metadata table need, and nothing goes that is not older than all of
-the table's active timeline, nor what the metadata table's last compaction has not merged.
+of Lakeward's, each clean and each compaction adds to it. It follows the table's own timeline: it keeps one commit more
+than that, or as many as cleans of the metadata table need, and nothing goes that is not older than all of the table's
+active timeline, nor what the metadata table's last compaction has not merged.
 
 Touches: storage, reading only.
 Keeps:   what cannot be read of the metadata table, and what may not be changed of it, leaves the table's own timeline
