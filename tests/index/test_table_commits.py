@@ -156,7 +156,7 @@ def _commit(instant: str, onto: str) -> TableCommit:
 def _files(*slices: str, frozen: bool = False) -> TableFiles:
     of, group = tuple(map(_slice, slices)), ("p", "g-0")
     newest = {} if frozen else {group: of[0]}
-    return TableFiles(newest, {group: "why"} if frozen else {}, {group: of}, {}, {}, None, False, False)
+    return TableFiles(newest, {group: "why"} if frozen else {}, {}, {group: of}, {}, {}, None, False, False)
 
 
 def test_first_and_last_are_read_again():

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.base.errors import BrokenFile, Conflict, Refused
+from lakeward.base.errors import BrokenFile, Conflict, Refused, TryLater
 from lakeward.index.doubled_keys import look_through
 from lakeward.index.index import record_locations
 from lakeward.index.index_type import IndexType
@@ -155,6 +155,29 @@ def test_commits_that_double_nothing_are_passed(tmp_path: Path) -> None:
     newest = scan(base).timeline.completed_writes[-1].completion_time
     assert check(base).through == newest
     assert look_through(STORAGE, scan(base), after=newest, clock=SkippingClock()).commits == 0
+
+
+def test_a_look_waits_for_a_write_that_hides_rows(tmp_path: Path) -> None:
+    """Another writer is writing a base file onto one that a log went to meanwhile: until that write ends, nobody can
+    know what the file group holds. Then the look is for later, and nothing is wrong with the table."""
+    base = made(tmp_path / "t")
+    write(base, [("k1", 1, "p", "a")], **METADATA)
+    with unseen(base):
+        write(base, [("k2", 1, "q", "a")], **SIMPLE)
+    began = scan(base).timeline.completed_writes[-1]
+    write(base, [("k2", 2, "q", "b")], **METADATA)
+    (hidden,) = (path for path in (base / "q").glob("*.parquet"))
+    pending = f"{int(began.time) + 1}"
+    for state in ("requested", "inflight"):
+        (base / ".hoodie" / "timeline" / f"{pending}.deltacommit.{state}").touch()
+    hiding = hidden.with_name(hidden.name.replace(began.time, pending))
+    hiding.write_bytes(hidden.read_bytes())
+
+    with pytest.raises(TryLater, match=f"cannot be known for now. The write {pending} has not ended") as seen:
+        look_through(STORAGE, scan(base), after=None, clock=SkippingClock())
+    assert seen.value.file_group is not None and seen.value.file_group[0] == "q"
+    hiding.unlink()
+    assert look_through(STORAGE, scan(base), after=None, clock=SkippingClock()).doubled == ()
 
 
 def test_it_ends_where_no_key_is_in_logs_alone(tmp_path: Path) -> None:

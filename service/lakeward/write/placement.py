@@ -511,10 +511,10 @@ def _check_clustering(snapshot: TableSnapshot, group: FileGroup) -> None:
 
 def _frozen(snapshot: TableSnapshot, group: FrozenGroup) -> Refused | TryLater:
     what = f"File group {group.file_id} in partition '{group.partition_path}' is not written"
-    if any(each.time == group.instant for each in snapshot.timeline.pending):
+    if (instant := snapshot.hiding_write(group)) is not None:
         return TryLater(
             f"{what} for now.",
-            why=f"The write {group.instant} has not ended, and its base file hides rows that were committed since: "
+            why=f"The write {instant} has not ended, and its base file hides rows that were committed since: "
             f"{group.why}.",
             remedy="Try again when it has ended; where its process is gone, `lakeward rollback` or the next writer of "
             "Hudi's rolls it back. Nothing was written.",

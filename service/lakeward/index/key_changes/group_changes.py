@@ -37,7 +37,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lakeward.base.errors import Refused
+from lakeward.base.errors import Refused, TryLater
 from lakeward.format.timeline.instant import comparable_time, is_before
 from lakeward.index.key_changes.table_commits import FileOfCommit, TableCommit
 from lakeward.read.newest_slice import newest_slice
@@ -98,6 +98,8 @@ class TableFiles:
     """What a query reads of each live file group."""
     frozen: Mapping[GroupId, str]
     """Live file groups whose slices cannot be known, with the reason."""
+    hidden: Mapping[GroupId, str]
+    """Those of them that a write hides which has not ended, with its instant."""
     slices: Mapping[GroupId, tuple[FileSlice, ...]]
     """All slices of live file groups, newest first."""
     completed: Mapping[str, str]
@@ -119,6 +121,11 @@ class TableFiles:
         return cls(
             newest,
             {(group.partition_path, group.file_id): group.why for group in snapshot.frozen},
+            {
+                (group.partition_path, group.file_id): instant
+                for group in snapshot.frozen
+                if (instant := snapshot.hiding_write(group)) is not None
+            },
             slices,
             {each.time: each.completion_time or each.time for each in snapshot.timeline.completed_writes},
             {group: times for group, of in slices.items() if (times := tuple(_merged_and_gone(snapshot, group, of)))},
@@ -188,7 +195,7 @@ def choose_changes(commits: Sequence[TableCommit], table: TableFiles, known: Col
         commits: in order of completion, none left out that is not indexed and completed before the last of them.
         known: instants that were undone and that the index may have something of.
 
-    Raises `Refused` where a file group is touched whose slices cannot be known.
+    Raises `Refused` where a file group is touched whose slices cannot be known, `TryLater` where they cannot for now.
     """
     chosen = [_Choice(commit, list(_changes(commit, table, known))) for commit in commits]
     seen: set[GroupId] = set()
@@ -238,10 +245,21 @@ def _undone_groups(commit: TableCommit, table: TableFiles, known: Collection[str
 
 
 def check_not_frozen(group: GroupId, table: TableFiles) -> None:
-    """Raise `Refused` for a file group whose slices cannot be known."""
+    """Raise `Refused` for a file group whose slices cannot be known, `TryLater` where a write hides them that has not
+    ended."""
+    what = f"The keys of file group {group[1]} in partition '{group[0]}' cannot be known"
+    if (instant := table.hidden.get(group)) is not None:
+        raise TryLater(
+            f"{what} for now.",
+            why=f"The write {instant} has not ended, and its base file hides rows that were committed since: "
+            f"{table.frozen[group]}.",
+            remedy="Try again when it has ended; where its process is gone, `lakeward rollback` or the next writer of "
+            "Hudi's rolls it back.",
+            file_group=group,
+        )
     if group in table.frozen:
         raise Refused(
-            f"The keys of file group {group[1]} in partition '{group[0]}' cannot be known.",
+            f"{what}.",
             why=f"Its file slices cannot be told apart: {table.frozen[group]}.",
             remedy="`lakeward inspect` says what is wrong with it; the index goes on once that is repaired.",
             file_group=group,
