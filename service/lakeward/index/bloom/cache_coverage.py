@@ -14,7 +14,7 @@ See:     docs/decisions/0084-the-daemon-keeps-indexes-at-pace.md
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +47,8 @@ class CacheCoverage:
     """Entries of files that are gone."""
     broken: int = 0
     """Files of the cache whose entries cannot be read."""
+    held_logs: frozenset[tuple[str, int]] = field(default=frozenset(), repr=False)
+    """Path and size of each log that it has."""
 
 
 def find_coverage(
@@ -78,7 +80,8 @@ def find_coverage(
     missing = [file for file, is_there in zip(files, is_held, strict=True) if not is_there]
     unread = set(manifest.unread)
     lacking = [file for file in missing if (file.path, file.size) not in unread]
-    logs, of_logs = (sum(file.is_log for file in some) for some in (held, files))
+    held_logs = frozenset((file.path, file.size) for file in held if file.is_log)
+    logs, of_logs = len(held_logs), sum(file.is_log for file in files)
     return manifest, CacheCoverage(
         len(held) - logs,
         len(files) - of_logs,
@@ -88,6 +91,7 @@ def find_coverage(
         unread=len(missing) - len(lacking),
         gone=entries - len(held),
         broken=broken,
+        held_logs=held_logs,
     )
 
 

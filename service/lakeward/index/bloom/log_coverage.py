@@ -15,7 +15,7 @@ Memory:  path and size of each log that is there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from lakeward.base.paths import join
@@ -73,12 +73,18 @@ class LogsSeen:
 
 
 def look_at_logs(
-    storage: Storage, snapshot: TableSnapshot, before: SeenLogs | None = None, *, opened_max: int | None = None
+    storage: Storage,
+    snapshot: TableSnapshot,
+    before: SeenLogs | None = None,
+    *,
+    cached: Set[tuple[str, int]] | None = None,
+    opened_max: int | None = None,
 ) -> LogsSeen:
     """Raises `NotFound`, and what `read_tail_choice` does.
 
     Args:
         before: what was seen of the table's logs.
+        cached: path and size of each log that the cache of filters has; None to read the cache for it.
         opened_max: logs that are opened; further ones count as without a tail until a later look opens them.
     """
     logs = [log for _, log in _logs(snapshot)]
@@ -90,18 +96,17 @@ def look_at_logs(
         for name in unseen[:opened_max]:
             tails[name] = _has_tail(storage, snapshot, names[name])
     others = [log for log in logs if not tails.get((log.path, log.size), False)]
-    cached = 0
-    if others and (cache := usable_cache(storage, snapshot.base_path)) is not None:
-        rows = cache.rows_of([log.path for log in others], [log.size for log in others])
-        cached = sum(log.size for log, row in zip(others, rows, strict=True) if row is not None)
+    if cached is None:
+        cached = _cached(storage, snapshot, others) if others else frozenset()
+    cached_bytes = sum(log.size for log in others if (log.path, log.size) in cached)
     log_bytes, other_bytes = (sum(log.size for log in some) for some in (logs, others))
     coverage = LogCoverage(
         logs=len(logs),
         log_bytes=log_bytes,
         with_tail=len(logs) - len(others),
         with_tail_bytes=log_bytes - other_bytes,
-        cached_bytes=cached,
-        unknown_bytes=other_bytes - cached,
+        cached_bytes=cached_bytes,
+        unknown_bytes=other_bytes - cached_bytes,
     )
     return LogsSeen(coverage, tails)
 
@@ -109,6 +114,14 @@ def look_at_logs(
 def _logs(snapshot: TableSnapshot) -> list[tuple[GroupId, LogFile]]:
     slices = [slice_ for group in snapshot.file_groups if (slice_ := newest_slice(group.slices)) is not None]
     return [(slice_.group_id, log) for slice_ in slices for log in slice_.row_logs]
+
+
+def _cached(storage: Storage, snapshot: TableSnapshot, logs: Sequence[LogFile]) -> Set[tuple[str, int]]:
+    cache = usable_cache(storage, snapshot.base_path)
+    if cache is None:
+        return frozenset()
+    rows = cache.rows_of([log.path for log in logs], [log.size for log in logs])
+    return {(log.path, log.size) for log, row in zip(logs, rows, strict=True) if row is not None}
 
 
 def _has_tail(storage: Storage, snapshot: TableSnapshot, log: LogFile) -> bool:

@@ -124,7 +124,7 @@ def _demand(table: IndexCare, facts: TableFacts) -> ServiceDemand:
         for index in find_indexes(table, snapshot)
     )
     memory.builds = builds = find_builds(table, snapshot)
-    memory.logs = find_log_coverage(table, snapshot)
+    memory.logs = find_log_coverage(table, snapshot, indexes)
     memory.tee = tee = find_tee(table, snapshot)
     memory.unlooked, unreadable = _unlooked(table, snapshot)
     see_indexes(table)

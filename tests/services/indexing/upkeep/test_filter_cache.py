@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.daemon.metrics.specs import TABLE_GAUGES
+from lakeward.index.bloom import log_coverage
 from lakeward.index.bloom.cache_manifest import cache_folder
 from lakeward.index.bloom.filter_cache import usable_cache
 from lakeward.index.index_type import IndexType
@@ -114,15 +115,21 @@ def test_a_table_that_another_writer_writes(tmp_path: Path) -> None:
     assert kept.covered() == (10, 10), "once eight commits wait, none waits longer"
 
 
-def test_one_with_logs(tmp_path: Path) -> None:
-    """Logs are lacking where the cache is to have them, and are taken in."""
+def test_one_with_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logs are lacking where the cache is to have them, and are taken in. A plan reads the cache once, also to say how
+    many bytes of logs are cached."""
     kept = Kept(tmp_path, with_logs=True)
+    monkeypatch.setattr(log_coverage, "usable_cache", lambda *_: pytest.fail("the cache is read once more"))
     kept.change("k1")
     kept.serving.run(30.0)
     assert kept.index.behind is not None and kept.index.behind.commits == 1 and kept.covered() == (1, 1)
     assert kept.index.coverage is not None and (kept.index.coverage.logs, kept.index.coverage.of_logs) == (0, 1)
     kept.serving.run(60.0)
     assert kept.covered() == (1, 1) and kept.index.coverage.logs == 1 and kept.index.behind == Staleness()
+    monkeypatch.undo()
+    seen = kept.serving.index_memory().logs
+    assert seen is not None and seen == log_coverage.look_at_logs(STORAGE, scan(kept.base))
+    assert seen.coverage.cached_bytes == seen.coverage.log_bytes > 0
 
 
 def test_one_that_is_not_built(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ Keeps:   1. what prevents reporting one index is reported, and hides no other on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -59,14 +59,26 @@ def find_builds(table: IndexCare, snapshot: TableSnapshot) -> Mapping[LookupType
     return {kind: build for kind, build in found.items() if build is not None}
 
 
-def find_log_coverage(table: IndexCare, snapshot: TableSnapshot) -> LogsSeen | None:
-    """How many bytes of its logs say their keys; None where that cannot be known."""
+def find_log_coverage(table: IndexCare, snapshot: TableSnapshot, indexes: Sequence[IndexStatus]) -> LogsSeen | None:
+    """How many bytes of its logs say their keys; None where that cannot be known.
+
+    Args:
+        indexes: as of the snapshot. The cache of filters is among them where there is one, and is not read again.
+    """
     seen = table.memory.logs
     try:
         tails = None if seen is None else seen.tails
-        return look_at_logs(table.storage, snapshot, tails, opened_max=_LOGS_OPENED_MAX)
+        return look_at_logs(table.storage, snapshot, tails, cached=_logs_of_cache(indexes), opened_max=_LOGS_OPENED_MAX)
     except (*_UNREADABLE, NotFound):
         return None
+
+
+def _logs_of_cache(indexes: Sequence[IndexStatus]) -> Set[tuple[str, int]] | None:
+    """Path and size of each log that lookups find in the cache; None where that is unknown."""
+    cache = next((index for index in indexes if index.type is IndexType.BLOOM), None)
+    if cache is None or cache.out_of_use:
+        return frozenset()
+    return None if cache.coverage is None else cache.coverage.held_logs
 
 
 @dataclass(frozen=True, slots=True)
