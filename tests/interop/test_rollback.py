@@ -344,9 +344,8 @@ def test_a_clustering_that_was_silent_is_rolled_back(spark: SparkSession, tmp_pa
     table.write(rows(spark, 10, 20, 1), "insert")
     expected, before = table.snapshot(), table.data_files()
     settings = ",".join(f"{key}={value}" for key, value in options.items() if key.startswith("hoodie.metadata."))
-    spark.sql(
-        f"CALL run_clustering(path => '{table.path}', op => 'scheduleAndExecute', options => '{settings}')"
-    ).collect()
+    cluster = f"CALL run_clustering(path => '{table.path}', op => 'scheduleAndExecute', options => '{settings}')"
+    spark.sql(cluster).collect()
     (completed,) = (table.path / TIMELINE).glob("[0-9]*_*.replacecommit")
     instant = completed.name.partition("_")[0]
     die(table, instant, "replacecommit")
@@ -359,6 +358,20 @@ def test_a_clustering_that_was_silent_is_rolled_back(spark: SparkSession, tmp_pa
     assert (code, [each["reason"] for each in done["rolled_back"]]) == (0, ["silent"]), done
     assert (table.data_files(), table.snapshot(), table.pending_instants()) == (before, expected, ())
     table.write(rows(spark, 0, 5, 2), "upsert")
+    check_right(table)
+
+    # A plan that nobody carries out: Hudi's writers refuse its file groups until an operator has it rolled back.
+    table.write(rows(spark, 20, 30, 1), "insert")
+    spark.sql(cluster.replace("scheduleAndExecute", "schedule")).collect()
+    (stuck,) = table.pending_instants()
+    with pytest.raises(Py4JJavaError):
+        table.write(rows(spark, 0, 5, 3), "upsert")
+    lakeward("rollback", str(table.path), "--writers", "stopped")
+    assert stuck in table.pending_instants()
+    code, done = lakeward("rollback", str(table.path), stuck, "--writers", "stopped")
+    assert (code, [each["instant"] for each in done["rolled_back"]]) == (0, [stuck]), done
+    table.write(rows(spark, 0, 5, 3), "upsert")
+    assert stuck not in table.pending_instants()
     check_right(table)
 
 

@@ -28,10 +28,13 @@ def decisions_of(table: str) -> tuple[RollbackDecision, ...]:
     facts: dict[str, ServiceFacts] = {}
     rolled_back: set[str] = set()
     deadline = Deadline(10 * HOUR, 6 * HOUR)
+    asked = None
     for line in table.splitlines():
         match line.split():
             case ["stopped"]:
                 deadline = replace(deadline, writers_stopped=True)
+            case ["named", number]:
+                asked = at(number)
             case ["never"]:
                 deadline = replace(deadline, silent_after=None)
             case ["rollback", number, "of", target]:
@@ -45,7 +48,7 @@ def decisions_of(table: str) -> tuple[RollbackDecision, ...]:
                 facts[at(number)] = ServiceFacts(beat, None if hour == "none" else float(hour) * HOUR)
             case other:
                 raise AssertionError(f"no such line: {other}")
-    return decide_services(Timeline(tuple(instants)), facts, deadline, rolled_back=rolled_back)
+    return decide_services(Timeline(tuple(instants)), facts, deadline, rolled_back=rolled_back, asked=asked)
 
 
 def shown(decision: RollbackDecision) -> str:

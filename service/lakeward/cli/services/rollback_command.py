@@ -41,7 +41,9 @@ def rollback(
     instant: Annotated[
         str | None,
         typer.Argument(
-            metavar="[INSTANT]", help="Instant of the failed write; without it all failed writes, the newest first."
+            metavar="[INSTANT]",
+            help="Instant of the failed write, or of a pending clustering whose plan is to go; without it all failed "
+            "writes, the newest first.",
         ),
     ] = None,
     given: LockArguments,
@@ -62,7 +64,7 @@ def rollback(
         if dry_run:
             return planned_result([preview(serviced, decision) for decision in todo], left)
         try:
-            report = roll_back_writes(serviced, [decision.instant for decision in todo])
+            report = roll_back_writes(serviced, [decision.instant for decision in todo], asked=instant)
         except (KeyboardInterrupt, Cancelled) as error:
             error.add_note("A rollback that had begun is ended by the next one, or by the next Hudi writer.")
             raise

@@ -79,6 +79,7 @@ class RollbackReason(StrEnum):
     UNREADABLE_AND_STOPPED = "unreadable-and-stopped"
     SILENT = "silent"
     MAYBE_AT_WORK = "maybe-at-work"
+    MAYBE_BEGUN = "maybe-begun"
     WAITING = "waiting"
     PENDING_SERVICE = "pending-service"
 
@@ -99,6 +100,8 @@ WHY: Mapping[RollbackReason, str] = {
     RollbackReason.SILENT: "it has no heartbeat, and nothing of it has changed for rollback.silent_after",
     RollbackReason.MAYBE_AT_WORK: "another engine began it, without a heartbeat, and may be at work just now; it "
     "counts as dead with --writers stopped, or once nothing of it has changed for rollback.silent_after",
+    RollbackReason.MAYBE_BEGUN: "another engine planned it, and may be about to begin it; its plan goes with --writers "
+    "stopped, or once nothing of it has changed for rollback.silent_after",
     RollbackReason.WAITING: "it was planned and not begun",
     RollbackReason.PENDING_SERVICE: "it is no write",
 }

@@ -9,7 +9,7 @@ instants of a timeline that are no writes, with what is known of their processes
     indexing            aborted: what it was building goes, with its plan. No Hudi goes on with one that is begun; one
                         that is not, too, when it waits for as long
     restore             left to the command that ends it
-    a plan not begun    left: to carry it out loses nothing
+    a plan not begun    left: to carry it out loses nothing. A clustering that an operator names is rolled back
 
 Which engine began it is not asked; a plan of Lakeward may be in another engine's hands. Its process counts as
 
@@ -24,7 +24,7 @@ Without a heartbeat nothing else shows a death: Hudi 1.2 has one for compactions
 1.1 have none, and no release has one for log compactions, nor by its defaults for clusterings.
 
 Touches: nothing.
-Keeps:   1. nothing is done to what may live;
+Keeps:   1. nothing is done to what may live, nor to a plan that is not begun and that no operator named;
          2. what is not known of an instant counts as a sign of life;
          3. nothing is done to what a pending rollback is about.
 Source:  BaseHoodieTableServiceClient (compact, logCompact, cluster, isClusteringInstantEligibleForRollback) and
@@ -52,7 +52,7 @@ _COMPACTS = "`lakeward compact` carries it out; `lakeward unschedule` removes it
 _WAITING: Mapping[str, str] = {
     "compaction": _COMPACTS,
     "logcompaction": _COMPACTS,
-    "clustering": "the engine that planned it carries it out",
+    "clustering": "the engine that planned it carries it out; `lakeward rollback TABLE INSTANT` removes its plan",
 }
 _ENDED_BY: Mapping[str, str] = {
     "clean": "the next clean ends it, `lakeward clean` or the daemon's: one of Lakeward's as soon as its process is "
@@ -89,27 +89,42 @@ def is_begun_service(instant: Instant) -> bool:
     return instant.action in _STEPS and (instant.state is State.INFLIGHT or instant.action == "indexing")
 
 
+def is_judged(instant: Instant, asked: str | None) -> bool:
+    """Whether its process matters, or whether one may come: of a clustering that an operator named."""
+    return is_begun_service(instant) or (instant.action == "clustering" and instant.time == asked)
+
+
 def decide_services(
-    timeline: Timeline, facts: Mapping[str, ServiceFacts], deadline: Deadline, *, rolled_back: Collection[str]
+    timeline: Timeline,
+    facts: Mapping[str, ServiceFacts],
+    deadline: Deadline,
+    *,
+    rolled_back: Collection[str],
+    asked: str | None = None,
 ) -> tuple[RollbackDecision, ...]:
     """One decision for each pending instant that is neither a write nor a rollback, the newest first.
 
     Args:
-        facts: by instant, of those that are begun.
+        facts: by instant, of those that are judged.
         rolled_back: what pending rollbacks are about.
+        asked: the instant that an operator named.
     """
     return newest_first(
-        decide_service(instant, facts.get(instant.time, ServiceFacts()), deadline, rolled_back)
+        decide_service(instant, facts.get(instant.time, ServiceFacts()), deadline, rolled_back, asked)
         for instant in timeline.pending
         if instant.action not in {*WRITE_ACTIONS, "rollback"}
     )
 
 
 def decide_service(
-    instant: Instant, facts: ServiceFacts, deadline: Deadline, rolled_back: Collection[str]
+    instant: Instant,
+    facts: ServiceFacts,
+    deadline: Deadline,
+    rolled_back: Collection[str],
+    asked: str | None = None,
 ) -> RollbackDecision:
     """What happens to one of them."""
-    if not is_begun_service(instant):
+    if not is_judged(instant, asked):
         hint = _WAITING.get(instant.action)
         reason = RollbackReason.PENDING_SERVICE if hint is None else RollbackReason.WAITING
         hint = hint or _ENDED_BY.get(instant.action, "the engine that began it goes on with it")
@@ -128,7 +143,8 @@ def decide_service(
         return _decision(instant, step, RollbackReason.WRITERS_STOPPED)
     if until is not None and deadline.now >= until:
         return _decision(instant, step, RollbackReason.SILENT)
-    return _decision(instant, Step.LEAVE, RollbackReason.MAYBE_AT_WORK, until)
+    maybe = RollbackReason.MAYBE_AT_WORK if is_begun_service(instant) else RollbackReason.MAYBE_BEGUN
+    return _decision(instant, Step.LEAVE, maybe, until)
 
 
 def _decision(instant: Instant, step: Step, reason: RollbackReason, until: float | None = None) -> RollbackDecision:

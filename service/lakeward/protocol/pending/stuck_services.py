@@ -17,7 +17,14 @@ from lakeward.protocol.attempts.attempt_files import temp_folder
 from lakeward.protocol.attempts.heartbeat import Life, Liveness, read_liveness
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.pending.rollback import Beat, RollbackDecision, RollbackReason
-from lakeward.protocol.pending.stuck import Deadline, ServiceFacts, decide_service, decide_services, is_begun_service
+from lakeward.protocol.pending.stuck import (
+    Deadline,
+    ServiceFacts,
+    decide_service,
+    decide_services,
+    is_begun_service,
+    is_judged,
+)
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.storage.storage import Storage
 from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_base_path
@@ -47,15 +54,20 @@ class Judge:
             writers_stopped=options.writers_stopped,
         )
 
-    def services(self, snapshot: TableSnapshot) -> tuple[RollbackDecision, ...]:
-        """What happens to each pending instant that is neither a write nor a rollback, the newest first."""
-        begun = [instant for instant in snapshot.timeline.pending if is_begun_service(instant)]
+    def services(self, snapshot: TableSnapshot, *, asked: str | None = None) -> tuple[RollbackDecision, ...]:
+        """What happens to each pending instant that is neither a write nor a rollback, the newest first.
+
+        Args:
+            asked: the instant that an operator named.
+        """
+        judged = [instant for instant in snapshot.timeline.pending if is_judged(instant, asked)]
         places = heartbeat_places(self.base_path, snapshot)
         return decide_services(
             snapshot.timeline,
-            {instant.time: self._facts(snapshot, instant, self.beat(places, instant.time)) for instant in begun},
+            {instant.time: self._facts(snapshot, instant, self.beat(places, instant.time)) for instant in judged},
             self._deadline,
             rolled_back=frozenset(snapshot.rollback_targets.values()),
+            asked=asked,
         )
 
     def why_maybe_at_work(self, snapshot: TableSnapshot, instant: str, liveness: Liveness) -> str | None:

@@ -307,9 +307,11 @@ def _left_to_hudi(snapshot: TableSnapshot, care: Care[ClusteringRules]) -> str:
     hudis = max((each.time for each in snapshot.timeline.instants if each.action == "clustering"), default=None)
     if hudis is None or care.rules.shares_table:
         return ""
+    pending = any(each.time == hudis for each in snapshot.timeline.pending)
     return (
         f"Not clustered: clustering {hudis} on the timeline is not Lakeward's, so the table is left to what made it. "
         "Set foreign_services to share where both should."
+        + (f" It is pending: where its engine is gone, `lakeward rollback TABLE {hudis}` ends it." if pending else "")
     )
 
 

@@ -93,7 +93,7 @@ def test_reasons_have_their_figures() -> None:
     assert [(each.file_id, each.reason.value, each.why) for each in plan.decisions] == [
         ("00000003-1234-0", "bucket", "it is bucket 3, where writers look for its keys"),
         ("f001-0", "laid-out", "laid out, 90.0 MiB then, 100.0 MiB now"),
-        ("f002-0", "pending-work", f"clustering {minute(9)} is planned over it"),
+        ("f002-0", "pending-work", f"clustering {minute(9)} is planned over it; `lakeward rollback` ends a stuck one"),
         ("f003-0", "packed", "2 file groups, 200.0 MiB, become 2"),
         ("f004-0", "packed", "2 file groups, 200.0 MiB, become 2"),
     ]

@@ -14,7 +14,13 @@ from lakeward.format.timeline.rollback_plan import RollbackPlan, encode_rollback
 from lakeward.protocol.attempts.attempt_files import temp_folder
 from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.pending.rollback import RollbackDecision, RollbackReason, Step
-from lakeward.services.rollback.run.roll_back import FoundBy, RollbackReport, find_decisions
+from lakeward.services.rollback.run.roll_back import (
+    FoundBy,
+    RollbackReport,
+    find_decision,
+    find_decisions,
+    roll_back_writes,
+)
 from lakeward.storage.local import LocalStorage
 from tests.called_storage import WRITES
 from tests.crash.compacting import everything
@@ -265,3 +271,22 @@ def test_a_clustering_goes_with_its_plan(base: Path):
 
     assert (done.planned.plan.action, len(done.planned.plan.files)) == ("clustering", 1)
     check_rolled_back(base, begun, before)
+
+
+def test_a_clustering_that_was_not_begun_goes_when_an_operator_names_it(base: Path) -> None:
+    """Nothing else takes its plan away, and nothing takes it away that may be about to be begun."""
+    before = set(everything(base))
+    plan = (GOLDEN_FILES / "timeline/20261121072052461.clustering.requested").read_bytes()
+    planned = "20261121235901000"
+    (base / DATA_TIMELINE / f"{planned}.clustering.requested").write_bytes(plan)
+    shared = serviced_table(str(base), LocalStorage(), ScriptedProcesses(), writers_stopped=False)
+    stopped = serviced_table(str(base), LocalStorage(), ScriptedProcesses())
+    assert find_decision(shared, planned, accepts_left=True).reason is RollbackReason.MAYBE_BEGUN
+    with pytest.raises(Refused, match="may be about to begin it"):
+        find_decision(shared, planned, accepts_left=False)
+    assert [each.reason for each in roll_back_writes(stopped, [planned]).left] == [RollbackReason.WAITING]
+
+    (done,) = roll_back_writes(stopped, [planned], asked=planned).rolled_back
+
+    assert (done.planned.plan.action, done.planned.plan.files) == ("clustering", {})
+    check_rolled_back(base, planned, before)

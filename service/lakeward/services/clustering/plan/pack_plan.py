@@ -186,7 +186,8 @@ def not_to_touch(snapshot: TableSnapshot, slice_: FileSlice) -> tuple[PackReason
     if group_id in snapshot.pending_log_compactions:
         return PackReason.PENDING, f"log compaction {snapshot.pending_log_compactions[group_id]} is planned over it"
     if group_id in snapshot.pending_clusterings:
-        return PackReason.PENDING, f"clustering {snapshot.pending_clusterings[group_id]} is planned over it"
+        instant = snapshot.pending_clusterings[group_id]
+        return PackReason.PENDING, f"clustering {instant} is planned over it; `lakeward rollback` ends a stuck one"
     bucket = bucket_of(slice_.file_id)
     if bucket is not None and bucket < _BUCKETS_LIKELY:
         return PackReason.BUCKET, f"it is bucket {bucket}, where writers look for its keys"

@@ -26,7 +26,7 @@ from lakeward.protocol.pending.rollback import (
     decide,
     newest_first,
 )
-from lakeward.protocol.pending.stuck import is_begun_service
+from lakeward.protocol.pending.stuck import is_begun_service, is_judged
 from lakeward.protocol.pending.stuck_services import Judge, heartbeat_places
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.table.snapshot import TableSnapshot
@@ -36,8 +36,12 @@ _BEATING = frozenset({*WRITE_ACTIONS, "rollback"})
 """Hudi 1.2 has a heartbeat at a rollback, too, where writers share a lock."""
 
 
-def judge(table: ServicedTable, snapshot: TableSnapshot) -> tuple[RollbackDecision, ...]:
-    """What to do with each pending instant, the newest first."""
+def judge(table: ServicedTable, snapshot: TableSnapshot, *, asked: str | None = None) -> tuple[RollbackDecision, ...]:
+    """What to do with each pending instant, the newest first.
+
+    Args:
+        asked: the instant that an operator named.
+    """
     places, judge_of = heartbeat_places(table.base_path, snapshot), Judge.of(table)
     written = [instant.time for instant in snapshot.timeline.pending if instant.action in _BEATING]
     facts = RollbackFacts(
@@ -49,7 +53,7 @@ def judge(table: ServicedTable, snapshot: TableSnapshot) -> tuple[RollbackDecisi
         },
         writers_stopped=table.options.writers_stopped,
     )
-    return newest_first([*decide(snapshot.timeline, facts), *judge_of.services(snapshot)])
+    return newest_first([*decide(snapshot.timeline, facts), *judge_of.services(snapshot, asked=asked)])
 
 
 def judge_quiet(table: ServicedTable, snapshot: TableSnapshot, *, quiet_seconds: float) -> tuple[RollbackDecision, ...]:
@@ -68,7 +72,7 @@ def judge_quiet(table: ServicedTable, snapshot: TableSnapshot, *, quiet_seconds:
     return tuple(each for each in judge(table, snapshot) if each.instant in quiet and each.step is not Step.LEAVE)
 
 
-def watch_writers(table: ServicedTable, snapshot: TableSnapshot) -> None:
+def watch_writers(table: ServicedTable, snapshot: TableSnapshot, *, asked: str | None = None) -> None:
     """Wait until it can be known of each heartbeat whether it beats. Not under the lock."""
 
     def on_wait(what: str, seconds: float) -> None:
@@ -79,7 +83,7 @@ def watch_writers(table: ServicedTable, snapshot: TableSnapshot) -> None:
         watch(
             table.storage,
             place,
-            _beating(snapshot),
+            _beating(snapshot, asked),
             clock=table.clock,
             processes=table.processes,
             on_wait=on_wait,
@@ -95,6 +99,6 @@ def is_own(table: ServicedTable, rollback: str) -> bool:
     return any(ATTEMPT in status.name for status in storage.list(temp_folder(base_path, rollback)) if status.is_folder)
 
 
-def _beating(snapshot: TableSnapshot) -> list[str]:
+def _beating(snapshot: TableSnapshot, asked: str | None) -> list[str]:
     """The pending instants that may have a heartbeat."""
-    return [each.time for each in snapshot.timeline.pending if each.action in _BEATING or is_begun_service(each)]
+    return [each.time for each in snapshot.timeline.pending if each.action in _BEATING or is_judged(each, asked)]

@@ -268,10 +268,10 @@ class RollbackReport:
     left: tuple[RollbackDecision, ...]
 
 
-def find_decisions(table: ServicedTable) -> tuple[RollbackDecision, ...]:
+def find_decisions(table: ServicedTable, *, asked: str | None = None) -> tuple[RollbackDecision, ...]:
     """What there is to do, the newest first. Takes no lock, writes nothing, and may wait for heartbeats."""
-    watch_writers(table, _snapshot(table))
-    return judge(table, _snapshot(table))
+    watch_writers(table, _snapshot(table), asked=asked)
+    return judge(table, _snapshot(table), asked=asked)
 
 
 def find_decision(table: ServicedTable, instant: str, *, accepts_left: bool) -> RollbackDecision:
@@ -280,7 +280,7 @@ def find_decision(table: ServicedTable, instant: str, *, accepts_left: bool) -> 
     Args:
         accepts_left: a decision to leave it is returned, too.
     """
-    found = find_decisions(table)
+    found = find_decisions(table, asked=instant)
     ended = next((each for each in found if each.target == instant), None)
     decision = ended or next((each for each in found if each.instant == instant), None)
     if decision is None:
@@ -333,8 +333,11 @@ def has_leftovers(table: ServicedTable) -> bool:
     return any(each.owner is not None and each.life is not Life.ALIVE for each in lives)
 
 
-def roll_back_writes(table: ServicedTable, instants: Sequence[str]) -> RollbackReport:
+def roll_back_writes(table: ServicedTable, instants: Sequence[str], *, asked: str | None = None) -> RollbackReport:
     """Carry out what is decided of these pending instants, in their order.
+
+    Args:
+        asked: the instant that an operator named.
 
     Raises:
         Refused: the table is not one that this release may change; nothing was written.
@@ -350,7 +353,7 @@ def roll_back_writes(table: ServicedTable, instants: Sequence[str]) -> RollbackR
         with table.locked() as fence:
             snapshot = _snapshot(table)
             tidy(table, snapshot)
-            decision = next((each for each in judge(table, snapshot) if each.instant == instant), None)
+            decision = next((each for each in judge(table, snapshot, asked=asked) if each.instant == instant), None)
             if decision is None:
                 table.observer.step(f"{instant} is pending no more: completed, or rolled back by another process")
             elif decision.step is Step.LEAVE:
