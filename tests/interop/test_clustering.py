@@ -204,7 +204,7 @@ def test_hudi_reads_the_same_rows_and_writes_on(
     check(table, rows)
     assert lakeward("cluster", str(table.path), "--dry-run")[1]["input_groups"] == 0
     left: Rows = {key: row for key, row in rows.items() if row[1] != "p0"}
-    assert lakeward("ttl", str(table.path), "--keep", "1s", "--partition", "p0", "--writers", "stopped")[0] == 0
+    assert lakeward("ttl", str(table.path), "--keep", "1ms", "--partition", "p0", "--writers", "stopped")[0] == 0
     write(spark, table, left, {"k00": (9, "p0", "again"), "k41": (9, "p1", "after")}, "upsert")
     check(table, left)
     replaced = {each["file_id"] for each in report["file_groups"]}
@@ -343,7 +343,7 @@ def test_a_partition_goes_and_comes_again(
     the rows of before."""
     table, rows = made(spark, tmp_path / "t", table_type, options)
     last = table.completed_instants()[-1][0]
-    only = ("--keep", "1s", "--partition", "p0")
+    only = ("--keep", "1ms", "--partition", "p0")
     planned = lakeward("ttl", str(table.path), *only, "--dry-run")[1]
     assert planned["expired"] == 1 and planned["instant"] is None
     before = table.snapshot()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -56,7 +57,7 @@ def test_one_run_rolls_back_compacts_and_cleans(tmp_path: Path) -> None:
 
     assert code == 0
     assert list(report) == [
-        *("dry_run", "parked", "recovery", "rollback", "compaction", "clustering", "clean", "archive")
+        *("dry_run", "parked", "recovery", "rollback", "compaction", "clustering", "ttl", "clean", "archive")
     ]
     assert list(report)[3:] == [kind for kind in ROUND if kind in report], "the order is the scheduler's"
     assert report["compaction"].keys() >= {"compactions", "metadata_table"}  # type: ignore[attr-defined]
@@ -83,12 +84,28 @@ def test_small_file_groups_are_packed(tmp_path: Path) -> None:
     assert len(scan(base).latest_slices) == 2
 
 
+def test_partitions_expire_after_a_notice(tmp_path: Path) -> None:
+    """Keeps 2 of services/ttl/job: the first run on a table gives notice, and deletes nothing."""
+    base, config = made(tmp_path / "table", COPY_ON_WRITE), configured(tmp_path)
+    plain = config.read_text()
+    config.write_text(f'{plain}\n[defaults.ttl]\nkeep = "1ms"\n')
+    for options in (["--dry-run"], [], []):
+        report: Any = service(base, config, *options)[1]["ttl"]
+        assert (report["expired"], report["instant"]) == (2, None) and report["first_at"] is not None
+    assert len(scan(base).latest_slices) == 6
+    config.write_text(f'{plain}\n[defaults.ttl]\nkeep = "1ms"\nnotice = "0s"\n')
+    code, whole = service(base, config)
+    report = whole["ttl"]
+    assert code == 0 and (report["expired"], report["first_at"]) == (2, None) and report["instant"] is not None
+    assert scan(base).latest_slices == ()
+
+
 def test_for_people_each_step_has_its_name(tmp_path: Path) -> None:
     """What a line is about follows from the step that it stands under."""
     base, config = copy_golden("v9", tmp_path / "table"), configured(tmp_path)
     lines = CliRunner().invoke(app, ["service", str(base), "--config", str(config), "--dry-run"]).stdout.splitlines()
     steps = [line for line in lines if line in ("recovery", *ROUND)]
-    assert steps == ["rollback", "compaction", "clustering", "clean", "archive"]
+    assert steps == ["rollback", "compaction", "clustering", "ttl", "clean", "archive"]
     assert lines.index("compaction") < next(i for i, line in enumerate(lines) if "What compact would do" in line)
 
 
@@ -104,7 +121,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
 
     assert [each["why"] for each in report["compaction"]["runs_on"]] == ["by --engine spark"]  # type: ignore[index]
     assert code == 0 and list(report) == [
-        *("dry_run", "parked", "rollback", "compaction", "clustering", "clean", "archive")
+        *("dry_run", "parked", "rollback", "compaction", "clustering", "ttl", "clean", "archive")
     ]
     assert report["compaction"]["metadata_table"] is None, "of what belongs to compaction, too"  # type: ignore[index]
     assert [each["instant"] for each in report["rollback"]["rolled_back"]] == [failed]  # type: ignore[index]

@@ -16,8 +16,9 @@ from lakeward.protocol.writers_conflict import YieldOptions
 from lakeward.services.service import ServiceDemand
 from lakeward.services.ttl.job import SERVICE
 from lakeward.services.ttl.plan.options import AgeBy, TtlOptions
+from lakeward.services.ttl.plan.ttl_plan import TtlReport
 from lakeward.services.ttl.run import expirer
-from lakeward.services.ttl.run.expirer import TtlReport, expire_partitions
+from lakeward.services.ttl.run.expirer import expire_partitions
 from lakeward.services.ttl.run.partition_ages import partition_ages
 from lakeward.services.ttl.settings import TtlSettings
 from lakeward.storage.local import LocalStorage

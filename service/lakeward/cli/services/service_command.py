@@ -1,6 +1,6 @@
 """`lakeward service TABLE`: all that there is to do for a table now, in the daemon's order, and one report of it.
 
-    recover -> roll back -> compact, the metadata table too -> cluster -> clean -> archive
+    recover -> roll back -> compact, the metadata table too -> cluster -> expire partitions -> clean -> archive
 
 Each step is what the verb of its name does, at once: what the daemon waits for (a number of commits, a pause after a
 write failed) is not waited for. A step that is refused on this table is reported and skipped.
@@ -49,11 +49,12 @@ def service(
     engine: EngineArguments,
     show: Show,
 ) -> Result:
-    """Recover a table, roll failed writes back, compact, cluster, clean and archive it: all there is to do, in this
-    order.
+    """Recover a table, roll failed writes back, compact, cluster, delete expired partitions, clean and archive it: all
+    there is to do, in this order.
 
     It does at once what the daemon does when it is due, by the same settings: a service that the configuration leaves
-    out is left out, and so are file groups that are parked. It waits for no window, and pauses do not hold it.
+    out is left out, and so are file groups that are parked. It waits for no window, and pauses do not hold it. Before
+    partitions of a table expire for the first time it gives notice, as the daemon does.
     """
     locks = given.over(opened, dry_run=dry_run)
     parked = ParkedGroups(opened, SystemClock(), say=partial(typer.echo, err=True))

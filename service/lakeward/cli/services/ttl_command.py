@@ -14,18 +14,20 @@ from typing import Annotated, Any
 import typer
 
 from lakeward.base.errors import UsageError
-from lakeward.base.quantities import format_count, format_size, parse_duration
+from lakeward.base.quantities import format_count, format_size, format_time, parse_duration
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.options.values import parse_option
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import serviced_table
+from lakeward.engine.dispatch.engine_rule import EngineRule
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.ttl.plan.options import AgeBy
 from lakeward.services.ttl.plan.path_date import check_pattern
-from lakeward.services.ttl.plan.ttl_plan import TtlPlan
-from lakeward.services.ttl.run.expirer import TtlReport, expire_partitions, plan_expiry
+from lakeward.services.ttl.plan.ttl_plan import TtlPlan, TtlReport
+from lakeward.services.ttl.run.expirer import expire_partitions
+from lakeward.services.ttl.run.partition_ages import plan_expiry
 from lakeward.services.ttl.settings import TtlSettings
 
 
@@ -81,14 +83,35 @@ def ttl(
     locks = given.over(opened, dry_run=dry_run)
     with serviced_table(opened, locks) as serviced:
         if dry_run:
-            snapshot = serviced.snapshot(service=TableService.WRITING)
-            report = TtlReport(plan_expiry(serviced, snapshot, options, select=select))
+            snapshot, now = serviced.snapshot(service=TableService.WRITING), serviced.clock.now()
+            selected = select(snapshot.partitions)
+            plan = plan_expiry(serviced.storage, snapshot, options, now=now, known={}, selected=selected)
+            report = TtlReport(plan)
         else:
             report = expire_partitions(serviced, options, select=select)
     return Result(
         document=_as_json(report, dry_run=dry_run),
         lines=list(_lines(report, dry_run=dry_run)),
         is_nothing=not report.plan.partitions,
+    )
+
+
+def in_round(done: TtlReport | str, rule: EngineRule) -> Result:
+    """The step of `lakeward service`; text says why nothing was done."""
+    if isinstance(done, str):
+        return Result(document={"nothing": done}, lines=[done], is_nothing=True)
+    waits = done.first_at is not None
+    is_planned = waits or done.instant is None
+    lines = list(_lines(done, dry_run=is_planned))
+    if done.first_at is not None:
+        lines.append(
+            f"They stay until {format_time(done.first_at)}, by ttl.notice: this is the first time that partitions of "
+            "the table expire so. `lakeward ttl` deletes them at once."
+        )
+    return Result(
+        document=_as_json(done, dry_run=is_planned) | {"first_at": done.first_at},
+        lines=lines,
+        is_nothing=waits or not done.plan.partitions,
     )
 
 

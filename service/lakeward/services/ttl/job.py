@@ -9,7 +9,8 @@ that deletes them. Off unless `ttl.keep` is set.
 Touches: the table, through `services/ttl/run/expirer.py`; to know ages it reads a footer of each partition, or its
          metadata file, once; the notice.
 Keeps:   1. without `keep` nothing is read and nothing done;
-         2. no partition is deleted before the notice of what is asked for now was over;
+         2. no partition is deleted before the notice of what is asked for now was over, at once or not; where nothing
+            has expired none is given;
          3. file groups that are parked or paused keep their partition, and partitions that the configuration leaves out
             stay;
          4. what writers prevent is no failure: the job ends with nothing done.
@@ -32,11 +33,13 @@ from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.service import Care, Fact, JobOrder, JobTraits, Service, ServiceDemand, TableFacts, TableRules
 from lakeward.services.ttl.metrics import METRICS
 from lakeward.services.ttl.plan.options import TtlOptions
-from lakeward.services.ttl.plan.ttl_plan import TtlPlan, plan_ttl
+from lakeward.services.ttl.plan.ttl_plan import TtlPlan, TtlReport
 from lakeward.services.ttl.run.notice import give_notice, noticed_at
-from lakeward.services.ttl.run.partition_ages import partition_ages
+from lakeward.services.ttl.run.partition_ages import plan_expiry
 from lakeward.services.ttl.settings import TtlSettings
+from lakeward.table.snapshot import TableSnapshot
 
+_OFF = "No partition expires: ttl.keep is not set."
 LOOK_SECONDS = 3600.0
 """Ages are asked no more often."""
 
@@ -95,27 +98,37 @@ class TtlService(Service[TtlRules]):
 
         memory: TtlMemory = care.memory
         memory.look = None
-        rules, now = care.rules, table.clock.now()
+        rules = care.rules
         if rules.options.keep is None:
-            return JobReport(JobResult.NOTHING)
-        if not order.at_once:
-            noticed = noticed_at(table.storage, table.base_path, rules.options)
-            if noticed is None:
-                give_notice(table.storage, table.base_path, rules.options, now=now)
-                noticed = now
-                if rules.notice:
-                    return JobReport(JobResult.COMMITTED)
-            if noticed + rules.notice > now:
-                return JobReport(JobResult.NOTHING)
+            return JobReport(JobResult.NOTHING, own=_OFF)
+        planned = self._planned_at(table, care)
+        if planned.first_at is not None:
+            noticed = noticed_at(table.storage, table.base_path, rules.options) is not None
+            give_notice(table.storage, table.base_path, rules.options, now=table.clock.now())
+            return JobReport(JobResult.NOTHING if noticed else JobResult.COMMITTED, own=planned)
         try:
             report = expire_partitions(table, rules.options, select=care.selected, excluded=frozenset(care.excluded))
         except (Conflict, TryLater) as error:
-            problem = WorkProblem(ProblemKind.TEMPORARY, problem_of(error).text)
-            return JobReport(JobResult.NOTHING, problems=(problem,))
+            text = problem_of(error).text
+            return JobReport(JobResult.NOTHING, problems=(WorkProblem(ProblemKind.TEMPORARY, text),), own=text)
         if report.instant is None:
             return JobReport(JobResult.NOTHING, own=report)
         figures = JobFigures(partitions_deleted=len(report.plan.partitions))
         return JobReport(JobResult.COMMITTED, figures, (report.instant,), own=report)
+
+    def preview(self, table: ServicedTable, care: Care[TtlRules], order: JobOrder) -> TtlReport | str:
+        """What has expired, or why nothing does."""
+        return _OFF if care.rules.options.keep is None else self._planned_at(table, care)
+
+    def _planned_at(self, table: ServicedTable, care: Care[TtlRules]) -> TtlReport:
+        """What has expired, and until when its notice lasts, be it given or not."""
+        options, now = care.rules.options, table.clock.now()
+        plan = _planned(table, table.snapshot(service=self.permission), care)
+        if not plan.partitions:
+            return TtlReport(plan)
+        noticed = noticed_at(table.storage, table.base_path, options)
+        first_at = (now if noticed is None else noticed) + care.rules.notice
+        return TtlReport(plan, first_at=first_at if first_at > now else None)
 
     def shown(self, memory: TtlMemory) -> Sequence[Fact]:
         look = memory.look
@@ -143,7 +156,7 @@ def _demand(facts: TableFacts, care: Care[TtlRules]) -> ServiceDemand:
 
 
 def _looked(facts: TableFacts, care: Care[TtlRules]) -> TtlLook:
-    plan = _planned(facts, care)
+    plan = _planned(facts, facts.snapshot, care)
     now, options = facts.clock.now(), care.rules.options
     assert options.keep is not None
     ends = [now + LOOK_SECONDS]
@@ -155,17 +168,16 @@ def _looked(facts: TableFacts, care: Care[TtlRules]) -> TtlLook:
     return TtlLook(max(now + 1.0, min(ends)), len(plan.expired), size, plan.partitions, first_at)
 
 
-def _planned(facts: TableFacts, care: Care[TtlRules]) -> TtlPlan:
-    snapshot, now = facts.snapshot, facts.clock.now()
-    ages = partition_ages(
-        facts.storage,
+def _planned(at: TableFacts | ServicedTable, snapshot: TableSnapshot, care: Care[TtlRules]) -> TtlPlan:
+    return plan_expiry(
+        at.storage,
         snapshot,
         care.rules.options,
-        now=now,
+        now=at.clock.now(),
         known=care.memory.known,
         selected=care.selected(snapshot.partitions),
+        excluded=frozenset(care.excluded),
     )
-    return plan_ttl(snapshot, ages, care.rules.options, now=now, excluded=frozenset(care.excluded))
 
 
 SERVICE = TtlService()

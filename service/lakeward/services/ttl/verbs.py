@@ -14,3 +14,5 @@ VERBS = (
         of=("rollback",),
     ),
 )
+
+ROUND_VIEW = "lakeward.cli.services.ttl_command:in_round"

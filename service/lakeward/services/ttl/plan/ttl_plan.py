@@ -69,6 +69,16 @@ class TtlPlan:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class TtlReport:
+    plan: TtlPlan
+    instant: str | None = None
+    """None where nothing had expired."""
+    completion_time: str | None = None
+    first_at: float | None = None
+    """When they may be deleted first, in seconds since the epoch, where a notice keeps them until then."""
+
+
 def plan_ttl(
     snapshot: TableSnapshot,
     ages: Mapping[str, float | None],

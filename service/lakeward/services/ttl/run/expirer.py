@@ -17,8 +17,7 @@ Keeps:   1. a partition that is younger once the instant stands, or in which a f
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 
 from lakeward.base.errors import Conflict
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
@@ -28,10 +27,9 @@ from lakeward.protocol.pause_of_writers import PauseOfWriters
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.ttl.plan.options import TtlOptions
-from lakeward.services.ttl.plan.ttl_plan import TtlPlan, plan_ttl
-from lakeward.services.ttl.run.partition_ages import Known, partition_ages
+from lakeward.services.ttl.plan.ttl_plan import TtlPlan, TtlReport
+from lakeward.services.ttl.run.partition_ages import plan_expiry
 from lakeward.table.file_system_view import GroupId
-from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.assignment import Unassigned, assign_rows
 from lakeward.write.flow.rowless import RowlessFlow
 from lakeward.write.request import WriteOperation, WriteRequest
@@ -46,35 +44,6 @@ TTL_KEY = "lakeward.ttl"
 Select = Callable[[Collection[str]], Collection[str] | None]
 
 
-@dataclass(frozen=True, slots=True)
-class TtlReport:
-    plan: TtlPlan
-    instant: str | None = None
-    """None where nothing had expired."""
-    completion_time: str | None = None
-
-
-def plan_expiry(
-    table: ServicedTable,
-    snapshot: TableSnapshot,
-    options: TtlOptions,
-    *,
-    select: Select,
-    excluded: Collection[GroupId] = (),
-    known: Known | None = None,
-) -> TtlPlan:
-    now = table.clock.now()
-    ages = partition_ages(
-        table.storage,
-        snapshot,
-        options,
-        now=now,
-        known={} if known is None else known,
-        selected=select(snapshot.partitions),
-    )
-    return plan_ttl(snapshot, ages, options, now=now, excluded=excluded)
-
-
 def expire_partitions(
     table: ServicedTable, options: TtlOptions, *, select: Select, excluded: Collection[GroupId] = ()
 ) -> TtlReport:
@@ -83,8 +52,12 @@ def expire_partitions(
     end_dead_writes(table)
     snapshot = table.snapshot(service=TableService.WRITING)
     check_rows_can_be_written(table.storage, snapshot)
-    again = partial(plan_expiry, table, options=options, select=select, excluded=excluded, known={})
-    plan = again(snapshot=snapshot)
+
+    def expired() -> TtlPlan:
+        now, selected = table.clock.now(), select(snapshot.partitions)
+        return plan_expiry(table.storage, snapshot, options, now=now, known={}, selected=selected, excluded=excluded)
+
+    plan = expired()
     if not plan.partitions:
         return TtlReport(plan)
     schema = known_schema(snapshot)
@@ -97,7 +70,7 @@ def expire_partitions(
     )
 
     def assign(write: Unassigned) -> Assignment:
-        younger = sorted(set(plan.partitions) - set(again(snapshot=snapshot).partitions))
+        younger = sorted(set(plan.partitions) - set(expired().partitions))
         if younger:
             raise Conflict(
                 f"Partition {younger[0]} is not expired any more.",

@@ -1,4 +1,4 @@
-"""From when the age of each partition counts, as `ttl.by` has it.
+"""From when the age of each partition counts, as `ttl.by` has it, and by that which partitions have expired.
 
     written    the newest commit time among its rows: that of base files stands in their footers, also where a
                compaction or clustering wrote them later; a log counts as written by its instant
@@ -28,14 +28,31 @@ from lakeward.format.partition_metadata import PARQUET_NAME, PROPERTIES_NAME, re
 from lakeward.format.timeline.instant import parse_instant_time
 from lakeward.services.ttl.plan.options import AgeBy, TtlOptions
 from lakeward.services.ttl.plan.path_date import end_of_path
+from lakeward.services.ttl.plan.ttl_plan import TtlPlan, plan_ttl
 from lakeward.storage.storage import Storage
 from lakeward.table.file_group import BaseFile, FileSlice
+from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
 _COMMIT_TIME = "_hoodie_commit_time"
 
 Known = MutableMapping[str, str | None]
 """What was read before, by the path of the file: an instant, or None where there was none."""
+
+
+def plan_expiry(
+    storage: Storage,
+    snapshot: TableSnapshot,
+    options: TtlOptions,
+    *,
+    now: float,
+    known: Known,
+    selected: Collection[str] | None,
+    excluded: Collection[GroupId] = (),
+) -> TtlPlan:
+    """What has expired, by ages that are asked for now."""
+    ages = partition_ages(storage, snapshot, options, now=now, known=known, selected=selected)
+    return plan_ttl(snapshot, ages, options, now=now, excluded=excluded)
 
 
 def partition_ages(
