@@ -11,8 +11,9 @@ import pytest
 import lakeward
 from lakeward.base.errors import Refused
 from lakeward.format.log.block import BlockType, LogBlock
-from lakeward.format.log.log_tail import LogTail, read_log_tail
+from lakeward.format.log.log_tail import LogTail
 from lakeward.index.bloom.log_coverage import look_at_logs
+from lakeward.index.bloom.log_tails import open_log_tail
 from lakeward.index.bloom.slice_index import SliceBloomIndex
 from lakeward.index.index import record_locations
 from lakeward.read.logs.log_scan import read_heads
@@ -26,7 +27,7 @@ from tests.golden_tables import copy_golden
 from tests.index.bloom.test_log_tails import Opened
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
-from tests.write.writing import new_table, values, write
+from tests.write.writing import new_table, rows_of, values, write
 
 STORAGE = LocalStorage()
 
@@ -43,7 +44,8 @@ def tails(base: Path) -> list[LogTail | None]:
     found = []
     for log in group.slices[0].row_logs:
         with (base / log.path).open("rb") as file:
-            found.append(read_log_tail(file, log.size))
+            opened = open_log_tail(file, log.size, log.file_name)
+        found.append(None if opened is None else opened[0])
     return found
 
 
@@ -61,8 +63,12 @@ def found(base: Path, *keys: str, storage: LocalStorage = STORAGE) -> set[str]:
     return {each["_hoodie_record_key"] for each in record_locations(storage, index, pa.array(keys)).to_pylist()}
 
 
-def test_logs_of_a_slice_make_a_clique(tmp_path: Path) -> None:
-    base = life(made(tmp_path / "t"))
+INLINE_AND_NATIVE = pytest.mark.parametrize("version", [9, 10], ids=["inline", "native"])
+
+
+@INLINE_AND_NATIVE
+def test_logs_of_a_slice_make_a_clique(tmp_path: Path, version: int) -> None:
+    base = life(made(tmp_path / "t", version=version))
     first, second, third = tails(base)
     assert first is not None and second is not None and third is not None
     assert [each.own.count for each in (first, second, third)] == [2, 2, 1]
@@ -71,14 +77,15 @@ def test_logs_of_a_slice_make_a_clique(tmp_path: Path) -> None:
     assert values(read_rows(base))["k2"] == "c" and "k4" not in values(read_rows(base))
 
 
-def test_a_lookup_goes_by_the_newest_tail(tmp_path: Path) -> None:
+@INLINE_AND_NATIVE
+def test_a_lookup_goes_by_the_newest_tail(tmp_path: Path, version: int) -> None:
     """Keys that are in no log are answered without merging, and the others as the rows are."""
-    base = life(made(tmp_path / "t"))
+    base = life(made(tmp_path / "t", version=version))
     storage = Opened()
     assert found(base, *[f"none{number}" for number in range(8)], storage=storage) == set()
     of_tails = storage.opened
     assert found(base, "k1", "k2", "k3", "k4", "k5", "none") == {"k1", "k2", "k3", "k5"}
-    plain = life(new_table(tmp_path / "plain"))
+    plain = life(new_table(tmp_path / "plain", version=version))
     storage = Opened()
     assert found(plain, *[f"none{number}" for number in range(8)], storage=storage) == set()
     assert of_tails < storage.opened
@@ -122,6 +129,33 @@ def test_a_log_compaction_covers_its_sources(tmp_path: Path) -> None:
     assert found(base, "k4", "k6", "none") == {"k6"}
 
 
+@pytest.mark.parametrize("is_lsm_tree", [False, True], ids=["default", "lsm_tree"])
+def test_native_logs_of_one_write_go_on_with_each_other(tmp_path: Path, is_lsm_tree: bool) -> None:
+    """Rows and deletes are files of their own; the newest one covers all before it, also that of its own write. A log
+    compaction leaves two files, of which the second covers the first one and the sources."""
+    base = made(tmp_path / "t", version=10, is_lsm_tree=is_lsm_tree)
+    life(base)
+    batch = rows_of([("k5", 5, "p", "e"), ("k6", 5, "p", "e")])
+    write(base, batch.append_column("_hoodie_is_deleted", pa.array([False, True])))
+    rows, deletes = tails(base)[-2:]
+    assert rows is not None and deletes is not None and (rows.own.count, deletes.own.count) == (1, 1)
+    assert (rows.cumulative.count, deletes.cumulative.count, deletes.logs) == (6, 7, 5)
+    assert [each.name.split(".", 1)[1] for each in deletes.covers[-2:]] == ["deletes.parquet", "log.parquet"]
+    expected = {f"k{number}" for number in range(20)} - {"k4", "k6"}
+    asked = [f"k{number}" for number in range(25)]
+    assert found(base, *asked) == expected
+    if is_lsm_tree:
+        return
+    before = read_rows(base)
+    compact(base, FaultyStorage(), ScriptedProcesses(), LOG)
+    rows, deletes = tails(base)[-2:]
+    assert rows is not None and deletes is not None and (rows.own.count, deletes.own.count) == (4, 2)
+    assert rows.covers == () and len(deletes.covers) == 6 and deletes.cumulative.count == 6
+    assert found(base, *asked) == expected and read_rows(base) == before
+    write(base, [("k9", 9, "p", "i")], fill_missing=True)
+    assert found(base, *asked) == expected and values(read_rows(base))["k9"] == "i"
+
+
 def test_parquet_logs_of_hudi_get_one_by_a_log_compaction(tmp_path: Path) -> None:
     """Golden logs of Parquet blocks, without a delete and with some: rows and lookups are as before."""
     base = copy_golden("dropped", tmp_path / "t")
@@ -133,7 +167,8 @@ def test_parquet_logs_of_hudi_get_one_by_a_log_compaction(tmp_path: Path) -> Non
         *_, (last, _) = read_heads(STORAGE, str(base), log.path)
         assert isinstance(last, LogBlock) and last.type is BlockType.DELETE
         with (base / log.path).open("rb") as file:
-            assert (tail := read_log_tail(file, log.size)) is not None and tail.key_list is None
+            opened = open_log_tail(file, log.size, log.file_name)
+        assert opened is not None and opened[0].key_list is None
     assert len(outputs) == 2 and read_rows(base) == rows
     assert found(base, *(keys := [row["_hoodie_record_key"] for row in rows]), "none") == {*keys}
 
@@ -152,7 +187,10 @@ def test_none_get_one_any_more(tmp_path: Path) -> None:
     ("said", "why"),
     [
         ({"table_type": COPY_ON_WRITE}, "It is copied on write, and has no logs."),
-        ({"version": 10}, "Its logs are Parquet files, whose footers get no tails yet."),
+        (
+            {"version": 6},
+            "Writers of its version append to logs that are there, so that no tail would stay at the end.",
+        ),
     ],
 )
 def test_where_logs_can_have_none(said: dict[str, Any], why: str, tmp_path: Path) -> None:

@@ -74,8 +74,6 @@ def why_no_tails(config: TableConfig) -> str | None:
         return "It is copied on write, and has no logs."
     if not config.version.has_logs_of_one_write:
         return "Writers of its version append to logs that are there, so that no tail would stay at the end."
-    if config.version.has_native_logs:
-        return "Its logs are Parquet files, whose footers get no tails yet."
     if config.made_key_fields:
         return "Its rows do not carry their keys (hoodie.populate.meta.fields)."
     return None

@@ -10,10 +10,12 @@ from random import Random
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakeward.format.file_name import NativeLogKind
 from lakeward.format.log.block import BlockType
 from lakeward.format.log.data_block import read_data_block
 from lakeward.format.log.delete_block import read_delete_block
@@ -21,6 +23,7 @@ from lakeward.format.log.log_tail import (
     CLIQUE_LOGS_MAX,
     KEYS_LISTED_MIN,
     NO_OTHERS,
+    TAIL_ENTRY,
     Clique,
     CoveredLog,
     LogTail,
@@ -31,6 +34,9 @@ from lakeward.format.log.log_tail import (
     read_log_tail,
 )
 from lakeward.format.log.log_writer import LogFileStats
+from lakeward.index.bloom.log_tails import open_log_tail
+from tests.format.log.native_log.native_files import data_file, delete_file, native_name
+from tests.format.log.native_log.native_files import row as native_row
 from tests.format.log.test_log_writer import batch, blocks_of, writer_to
 from tests.read.log_files import row
 
@@ -226,3 +232,75 @@ def with_trailer(until_directory: bytes, *, blocks: int = 1) -> bytes:
     text = until_directory[start if start > 0 else 30 :]
     crc32 = zlib.crc32(text, zlib.crc32(struct.pack(">QI", size, blocks)))
     return until_directory + struct.pack(">QIII", size, blocks, len(text), crc32) + MAGIC + bytes(12)
+
+
+@pytest.mark.parametrize("deletes", [False, True], ids=["rows", "deletes"])
+def test_a_native_log_has_it_in_its_footer(deletes: bool) -> None:
+    """The entry says its keys, and readers of the rows pass over it."""
+    keys = [f"k{number:04}" for number in range(KEYS_LISTED_MIN + 5)]
+    whole = native_log(keys, deletes=deletes)
+    found = open_log_tail(io.BytesIO(whole), len(whole), NATIVE_DELETES if deletes else NATIVE_ROWS)
+    assert found is not None
+    tail, parts = found
+    assert (tail.own.low, tail.own.high, tail.own.count, tail.blocks) == (keys[0], keys[-1], len(keys), 1)
+    filter_ = tail.cumulative.read_filter(parts)
+    assert tail.key_list is None and filter_ is not None and all(filter_.lookup(pa.array(keys)))
+    assert sum(filter_.lookup(pa.array([f"other{number}" for number in range(1_000)]))) < 30
+    assert pq.read_table(io.BytesIO(whole)).column("_hoodie_record_key").to_pylist() == keys
+    assert open_log_tail(io.BytesIO(whole), len(whole), NATIVE_CHANGES) is None
+
+
+def test_an_entry_of_another_file_is_no_tail() -> None:
+    """One whose rows, or whose bytes in front of the footer, are others than it says; and one that is torn."""
+    whole = native_log(["a", "b"])
+    entry = pq.read_metadata(io.BytesIO(whole)).metadata[TAIL_ENTRY.encode()]
+    assert opened(whole) and native_log(["a", "b"], entry=entry) == whole
+    for others in (["a"], ["a", "bc"], ["a", "b", "c"]):
+        assert not opened(native_log(others, entry=entry))
+    assert not opened(data_file([native_row(key) for key in ("a", "b")], tail=First(lists_keys=False)))
+    for at in range(len(entry)):
+        torn = entry[:at] + (b"A" if entry[at : at + 1] != b"A" else b"B") + entry[at + 1 :]
+        changed = whole.replace(entry, torn)
+        if found := open_log_tail(io.BytesIO(changed), len(changed), NATIVE_ROWS):
+            filter_ = found[0].cumulative.read_filter(found[1])
+            assert filter_ is None or all(filter_.lookup(pa.array(["a", "b"])))
+    for broken in (whole.replace(entry, b"!" * len(entry)), whole[:-1], whole[:-9] + whole[-8:], b"PAR1"):
+        assert not opened(broken)
+
+
+NATIVE_ROWS = native_name().text
+NATIVE_DELETES = native_name(NativeLogKind.DELETES).text
+NATIVE_CHANGES = native_name(NativeLogKind.CHANGES).text
+
+
+def opened(whole: bytes) -> bool:
+    return open_log_tail(io.BytesIO(whole), len(whole), NATIVE_ROWS) is not None
+
+
+class First(LogTailBuilder):
+    """Passes over all keys but the first one."""
+
+    def add(self, keys: pa.Array) -> None:
+        super().add(keys[:1])
+
+
+class Given(LogTailBuilder):
+    """Writes the entry of another log."""
+
+    def __init__(self, entry: bytes) -> None:
+        super().__init__(lists_keys=False)
+        self._given = {TAIL_ENTRY: entry.decode()}
+
+    def close_as_entry(self, *, bytes_before: int) -> dict[str, str]:
+        return self._given
+
+
+def native_log(keys: list[str], *, deletes: bool = False, entry: bytes | None = None) -> bytes:
+    """
+    Args:
+        entry: another log's, in place of its own.
+    """
+    tail = LogTailBuilder(lists_keys=False) if entry is None else Given(entry)
+    if deletes:
+        return delete_file(keys, None, [], tail=tail)
+    return data_file([native_row(key) for key in keys], tail=tail)

@@ -8,12 +8,19 @@ from random import Random
 from typing import BinaryIO
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from lakeward.format.log.log_tail import CoveredLog, LogTailBuilder, TailPlace, read_log_tail
-from lakeward.index.bloom.log_tails import LogsBefore, may_be_in_logs, place_of_next
+from lakeward.engine.task.native_log_output import NativeLogForm, NativeLogOutput
+from lakeward.engine.task.operation_output import OutputPlace
+from lakeward.format.file_name import parse_any_log
+from lakeward.format.log.log_tail import LogTailBuilder, TailPlace
+from lakeward.format.log.log_writer import log_block_schema
+from lakeward.format.log.native_log.footer import NativeLogFooter
+from lakeward.index.bloom.log_tails import LogsBefore, covered_logs, may_be_in_logs, place_of_next
+from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.storage.local import LocalStorage
-from tests.format.log.test_log_writer import batch, writer_to
+from tests.format.log.test_log_writer import SCHEMA, SCHEMA_JSON, batch, writer_to
 from tests.read.log_files import row
 from tests.runs import runs
 
@@ -31,6 +38,8 @@ class Life:
     base_instant: str = "100"
     pending: str | None = None
     clock: int = 100
+    native: bool = False
+    """Its logs are native: rows and deletes of a write are two files, and files of 500 rows are large."""
 
     @property
     def logs(self) -> tuple[tuple[str, int], ...]:
@@ -51,6 +60,9 @@ class Life:
             place: None for a log without a tail, as Hudi writes it.
         """
         self.clock += 1
+        if self.native:
+            self.write_native(place, keys, name)
+            return
         name = name or f".group_{self.clock}.log.1_0-0-0"
         with (self.folder / name).open("wb") as sink:
             writer = writer_to(sink, tail=None if place is None else LogTailBuilder(place))
@@ -62,6 +74,37 @@ class Life:
                 writer.write_deletes(pa.array(gone), None, partition_path="p")
             writer.close()
         self.keys[name] = keys
+
+    def write_native(self, place: TailPlace | None, keys: frozenset[str], in_place_of: str | None) -> None:
+        rows = sorted(keys)
+        gone = rows[: len(rows) // 3] if in_place_of is None else []
+        rows = rows[len(gone) :]
+        form = NativeLogForm(
+            file_id="group",
+            schema=SCHEMA,
+            footer=NativeLogFooter(str(self.clock), log_block_schema(SCHEMA_JSON)),
+            ordering_fields=(),
+            indexed=None,
+            file_bytes_max=None if place is None or place.merged or in_place_of else 20_000,
+            row_group_bytes=2**20,
+            tails=place,
+        )
+        attempt = self.folder / "attempt"
+        attempt.mkdir(exist_ok=True)
+        where = OutputPlace(str(self.folder), "", str(self.clock), 0, str(attempt), 0)
+        with NativeLogOutput(STORAGE, where, form, task_attempt=0) as output:
+            for start in range(0, max(len(rows), len(gone)), 500):
+                if some := rows[start : start + 500]:
+                    output.write_rows(batch(*(row(key, 1, "x") for key in some)))
+                if some := gone[start : start + 500]:
+                    output.write_deletes(Tombstones(pa.array(some), None))
+            written = output.finish()
+        for file in written:
+            made = attempt / file.name.text
+            name = in_place_of or file.name.text
+            made.rename(self.folder / name)
+            self.keys[name] = keys_of_file(self.folder / name)
+        assert in_place_of is not None or frozenset().union(*(self.keys[each.name.text] for each in written)) == keys
 
     def step(self) -> None:
         kind = self.chance.choices(
@@ -87,7 +130,7 @@ class Life:
             self.clock += 1
             self.pending = str(self.clock)
         elif kind == "complete" and self.pending is not None:
-            self.keys = {name: keys for name, keys in self.keys.items() if name.split("_")[1][:3] > self.pending}
+            self.keys = {name: keys for name, keys in self.keys.items() if instant_of(name) > self.pending}
             self.base_instant, self.pending = self.pending, None
         elif kind == "zombie" and self.keys:
             name = self.chance.choice(list(self.keys))
@@ -98,27 +141,34 @@ class Life:
         names = list(self.keys)
         start = self.chance.randrange(len(names) - 1)
         sources = names[start : start + self.chance.randint(2, 5)]
-        merged = []
-        for name, size in self.logs:
-            if name in sources:
-                with (self.folder / name).open("rb") as file:
-                    tail = read_log_tail(file, size)
-                merged.append(CoveredLog(name, size, None if tail is None else tail.crc32))
+        merged = covered_logs(STORAGE, str(self.folder), sources)
         keys = frozenset().union(*(self.keys[name] for name in sources))
-        self.write(TailPlace(merged=tuple(merged), under=self.pending), keys)
+        self.write(TailPlace(merged=merged, under=self.pending), keys)
         if self.chance.random() < 0.7:
             for name in sources:
                 (self.folder / name).unlink()
                 del self.keys[name]
 
 
+def keys_of_file(path: Path) -> frozenset[str]:
+    return frozenset(pq.read_table(path, columns=["_hoodie_record_key"]).column(0).to_pylist())
+
+
+def instant_of(name: str) -> str:
+    found = parse_any_log(name, native=True)
+    assert found is not None
+    return found.instant
+
+
 @pytest.mark.parametrize("run", range(runs(24)))
 def test_no_key_of_a_log_is_ruled_out(run: int, tmp_path: Path) -> None:
     """Writes, logs of writers without tails, forks, rollbacks and merges in mid-chain, compactions, and files that came
-    back with other rows."""
+    back with other rows; inline logs, native ones, and a slice that lived through an upgrade."""
     print(f"run {run}")
     life = Life(tmp_path, Random(run))
-    for _ in range(30):
+    native_from = life.chance.choice([0, 15, 30])
+    for step in range(30):
+        life.native = step >= native_from
         life.step()
         asked = sorted({f"k{life.chance.randrange(20_000)}"[:6] for _ in range(50)}.union(*life.keys.values()))
         asked = life.chance.sample(asked, min(len(asked), 200))
@@ -140,14 +190,17 @@ class Opened(LocalStorage):
         return super().open_input(path)
 
 
-def test_one_read_decides_for_a_clique(tmp_path: Path) -> None:
+@pytest.mark.parametrize("native", [False, True], ids=["inline", "native"])
+def test_one_read_decides_for_a_clique(tmp_path: Path, native: bool) -> None:
     """The newest of six tails rules out keys that none of the logs has; a key of the oldest log is found."""
-    life = Life(tmp_path, Random(5))
-    for log in range(6):
-        keys = frozenset(f"log{log}key{number}" for number in range(1_200))
+    life = Life(tmp_path, Random(5), native=native)
+    writes = 3 if native else 6
+    for log in range(writes):
+        keys = frozenset(f"log{log}key{number}" for number in range(300 if native else 1_200))
         life.write(place_of_next(STORAGE, life.before()), keys)
+    assert len(life.keys) == 6
     storage = Opened()
-    absent = pa.array([f"log{number % 6}none{number}" for number in range(20)])
+    absent = pa.array([f"log{number % writes}none{number}" for number in range(20)])
     assert not may_be_in_logs(storage, str(tmp_path), life.logs, "100", absent).any()
     assert storage.opened <= 2
     found = may_be_in_logs(storage, str(tmp_path), life.logs, "100", pa.array(["log0key5", "log0key", "log9key1"]))
@@ -188,6 +241,21 @@ def test_another_file_of_the_name_is_asked_by_itself(tmp_path: Path) -> None:
     assert found.tolist() == [False, True, True]
 
 
+def test_rows_alone_do_not_speak_for_what_they_were_merged_of(tmp_path: Path) -> None:
+    """A native log compaction leaves two files, and some keys of the sources are in the file of deletes alone."""
+    life = Life(tmp_path, Random(5), native=True)
+    for log in range(2):
+        life.write(place_of_next(STORAGE, life.before()), frozenset(f"log{log}key{number}" for number in range(30)))
+    sources = list(life.keys)
+    keys = frozenset().union(*life.keys.values())
+    life.write(TailPlace(merged=covered_logs(STORAGE, str(tmp_path), sources)), keys)
+    check_no_key_is_missed(life)
+    *_, rows, deletes = life.keys
+    assert (len(life.keys[rows]), len(life.keys[deletes])) == (40, 20)
+    del life.keys[deletes]
+    check_no_key_is_missed(life)
+
+
 def check_no_key_is_missed(life: Life) -> None:
     there = frozenset().union(*life.keys.values())
     asked = sorted(there | {f"none{number}" for number in range(20)})
@@ -218,10 +286,11 @@ def test_writes_around_a_compaction(tmp_path: Path) -> None:
     assert may_be_in_logs(STORAGE, str(tmp_path), life.logs, life.base_instant, gone).sum() < 6
 
 
+@pytest.mark.parametrize("native", [False, True], ids=["inline", "native"])
 @pytest.mark.parametrize("kind", ["FULL", "LOG"])
-def test_half_of_the_logs_are_compacted(tmp_path: Path, kind: str) -> None:
+def test_half_of_the_logs_are_compacted(tmp_path: Path, kind: str, native: bool) -> None:
     """RFC-06's logs 1 to 15 of 30, in three cliques, of which one lies on both sides of the cut."""
-    life = Life(tmp_path, Random(5))
+    life = Life(tmp_path, Random(5), native=native)
     for log in range(1, 31):
         if log == 16:
             life.clock += 1
@@ -231,14 +300,10 @@ def test_half_of_the_logs_are_compacted(tmp_path: Path, kind: str) -> None:
     check_no_key_is_missed(life)
     merged = names[:15]
     if kind == "LOG":
-        covered = []
-        for name, size in life.logs[:15]:
-            with (tmp_path / name).open("rb") as file:
-                tail = read_log_tail(file, size)
-            assert tail is not None
-            covered.append(CoveredLog(name, size, tail.crc32))
+        covered = covered_logs(STORAGE, str(tmp_path), merged)
+        assert None not in {each.tail_crc for each in covered}
         keys = frozenset().union(*(life.keys[name] for name in merged))
-        life.write(TailPlace(merged=tuple(covered), under=life.pending), keys)
+        life.write(TailPlace(merged=covered, under=life.pending), keys)
         check_no_key_is_missed(life)
     else:
         assert life.pending is not None

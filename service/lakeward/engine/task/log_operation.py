@@ -196,10 +196,8 @@ def _write_inline(
     of = spec.slice
     ranges = ColumnRangeAccumulator(spec.indexed.columns if spec.indexed is not None else (), run.schema)
     block_type = _block_type(run)
-    tail = None
-    if spec.tails:
-        place = TailPlace(merged=covered_logs(storage, of.base_path, of.log_files))
-        tail = LogTailBuilder(place, lists_keys=block_type is BlockType.AVRO_DATA)
+    place = _place(storage, spec)
+    tail = None if place is None else LogTailBuilder(place, lists_keys=block_type is BlockType.AVRO_DATA)
     with open_operation_output(storage, spec.place, spec.file_name(task_attempt)) as sink:
         writer = LogFileWriter(
             meter.writing(sink),
@@ -241,6 +239,7 @@ def _write_native(
         row_group_bytes=of.budget.row_group,
         codec=spec.codec,
         dictionaries=tuple(column.name for column in run.schema if pa.types.is_dictionary(column.type)),
+        tails=_place(storage, spec),
     )
     with NativeLogOutput(storage, spec.place, form, task_attempt=task_attempt, writing=meter.writing) as output:
         for part in _records(spec, run, digests):
@@ -250,6 +249,12 @@ def _write_native(
             output.write_rows(without_made_keys(part, of.key_fields), keys=part.column(RECORD_KEY_FIELD))
         files = output.finish()
     return tuple(_Log(file.name.text, file.size_bytes, file.rows, file.deletes, file.column_stats) for file in files)
+
+
+def _place(storage: Storage, spec: OperationSpec) -> TailPlace | None:
+    """The place of the output among the slice's logs; None where it gets no tail."""
+    of = spec.slice
+    return TailPlace(merged=covered_logs(storage, of.base_path, of.log_files)) if spec.tails else None
 
 
 def _block_type(run: LogRun) -> BlockType:

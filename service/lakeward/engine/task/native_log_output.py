@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import BinaryIO, Generic, Self, TypeVar
 
@@ -35,6 +35,7 @@ from lakeward.engine.task.operation_output import (
     output_path,
 )
 from lakeward.format.file_name import NativeLogKind, NativeLogName
+from lakeward.format.log.log_tail import LogTailBuilder, TailPlace
 from lakeward.format.log.native_log.data_file import NativeDataWriter
 from lakeward.format.log.native_log.delete_file import NativeDeleteWriter
 from lakeward.format.log.native_log.footer import NativeLogFooter
@@ -63,6 +64,9 @@ class NativeLogForm:
     codec: str = "zstd"
     dictionaries: tuple[str, ...] = ()
     """Columns of strings that come as dictionaries."""
+    tails: TailPlace | None = None
+    """The place of the first file among the slice's logs; None where logs get no tails. What an output of one flush was
+    merged of, the last file covers, with the files before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,8 @@ class NativeLogOutput:
         self._deletes: _OpenFile[NativeDeleteWriter] | None = None
         self._statistics = FileStatistics(form.indexed, form.schema)
         self._written: list[NativeLogFile] = []
+        self._tails = form.tails
+        """The place of the next file."""
 
     def __enter__(self) -> Self:
         return self
@@ -162,13 +168,26 @@ class NativeLogOutput:
 
     def _flush(self) -> None:
         files = [file for file in (self._rows, self._deletes) if file is not None]
-        sizes = [file.writer.close().size_bytes for file in files]
+        sizes = [self._close(file, is_last=file is files[-1]) for file in files]
         self._open.close()
         for file, size_bytes in zip(files, sizes, strict=True):
             statistics = self._column_stats(file.name)
             self._written.append(NativeLogFile(file.name, file.count, size_bytes, statistics, file is files[0]))
         self._rows = self._deletes = None
         self._version += 1
+
+    def _close(self, file: _OpenFile[NativeDataWriter] | _OpenFile[NativeDeleteWriter], *, is_last: bool) -> int:
+        """End the file, whose tail goes on with that of the file before it; its size."""
+        place = self._tails
+        if place is None or file.tail is None:
+            return file.writer.close().size_bytes
+        file.tail.place = place if is_last else replace(place, merged=())
+        size_bytes = file.writer.close().size_bytes
+        then = file.tail.place_of_next(file.name.text, size_bytes)
+        if not is_last and then.goes_on is not None:
+            then = replace(then, goes_on=replace(then.goes_on, covers=(*place.merged, *then.goes_on.covers)))
+        self._tails = then
+        return size_bytes
 
     def _begin_rows(self) -> _OpenFile[NativeDataWriter]:
         form, name = self._form, self._name(NativeLogKind.DATA)
@@ -181,9 +200,10 @@ class NativeLogOutput:
             codec=form.codec,
             dictionaries=form.dictionaries,
             row_group_bytes=form.row_group_bytes,
+            tail=(tail := self._new_tail()),
         )
         self._open.enter_context(writer)
-        return _OpenFile(name, writer, form.file_bytes_max)
+        return _OpenFile(name, writer, form.file_bytes_max, tail)
 
     def _begin_deletes(self) -> _OpenFile[NativeDeleteWriter]:
         form, name = self._form, self._name(NativeLogKind.DELETES)
@@ -193,9 +213,13 @@ class NativeLogOutput:
             ordering_fields=form.ordering_fields,
             codec=form.codec,
             row_group_bytes=form.row_group_bytes,
+            tail=(tail := self._new_tail()),
         )
         self._open.enter_context(writer)
-        return _OpenFile(name, writer, form.file_bytes_max)
+        return _OpenFile(name, writer, form.file_bytes_max, tail)
+
+    def _new_tail(self) -> LogTailBuilder | None:
+        return None if self._tails is None else LogTailBuilder(lists_keys=False)
 
     def _name(self, kind: NativeLogKind) -> NativeLogName:
         return NativeLogName(self._form.file_id, self._token, self._form.footer.instant, self._version, kind)
@@ -215,8 +239,11 @@ class NativeLogOutput:
 class _OpenFile(Generic[_Writer]):
     """A file that is being written."""
 
-    def __init__(self, name: NativeLogName, writer: _Writer, bytes_max: int | None) -> None:
+    def __init__(
+        self, name: NativeLogName, writer: _Writer, bytes_max: int | None, tail: LogTailBuilder | None
+    ) -> None:
         self.name = name
+        self.tail = tail
         self.writer: _Writer = writer
         self.count = 0
         self._size = None if bytes_max is None else SizeWatch(bytes_max)

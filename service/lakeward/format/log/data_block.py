@@ -376,15 +376,17 @@ class ParquetFooter:
     columns: tuple[str, ...]
     entries: dict[bytes, bytes]
     """The key-value metadata."""
+    offset: int
+    """The place of the footer in the block."""
 
 
 def read_parquet_footer(file: BinaryIO, block: LogBlock) -> ParquetFooter:
     """The footer of a Parquet block, or of a native log, which is a block that fills its file."""
-    _check_plain(file, block)
+    offset = _check_plain(file, block)
     try:
         source = ParquetBatches(cast(BinaryIO, _Section(file, block)), where=block.where)
         return ParquetFooter(
-            int(source.metadata.num_rows), tuple(source.schema.names), dict(source.metadata.metadata or {})
+            int(source.metadata.num_rows), tuple(source.schema.names), dict(source.metadata.metadata or {}), offset
         )
     except (pa.ArrowException, OSError, BadPage) as broken:
         if is_of_storage(broken):
@@ -445,8 +447,9 @@ def repeated_in_block(file: BinaryIO, block: LogBlock) -> frozenset[str]:
         raise _broken(block, f"its Parquet file cannot be read: {broken}") from broken
 
 
-def _check_plain(file: BinaryIO, block: LogBlock) -> None:
-    """Encrypted columns make pyarrow end the process, so they are looked for without it."""
+def _check_plain(file: BinaryIO, block: LogBlock) -> int:
+    """Encrypted columns make pyarrow end the process, so they are looked for without it. The result is the place of
+    the footer."""
     if block.content_length < TAIL_BYTES:
         raise _broken(block, f"its Parquet file has {block.content_length} bytes")
     at = block.content_length - TAIL_BYTES
@@ -460,6 +463,7 @@ def _check_plain(file: BinaryIO, block: LogBlock) -> None:
             why="The Parquet file in it or some of its columns are, and this release has no keys.",
             remedy="Leave compaction of this table to Hudi.",
         )
+    return at - length
 
 
 class _Section(io.RawIOBase):

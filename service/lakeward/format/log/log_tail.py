@@ -1,4 +1,4 @@
-"""The tail of an inline log: which keys the log may have, said behind the counted records of its last block (RFC-06).
+"""The tail of a log: which keys the log may have, said behind the counted records of its last block (RFC-06).
 
     start        ten bytes that no reader takes for the beginning of a record
     own          a bloom filter of the log's keys; none where the cumulative one has no others
@@ -9,7 +9,9 @@
 
 One tail speaks for the whole file. It lies in the block that is written last (behind Parquet, whose end is its footer,
 in an empty block of deletes), so that one read of the file's end brings directory and cumulative filter. Hudi's readers
-read as many records as a block counts, and pass over what follows.
+read as many records as a block counts, and pass over what follows. The tail of a native log, which is a Parquet file as
+it stands, is an entry of its footer in Base64, which other readers pass over; the size in it is that of what lies in
+front of the footer, and the blocks are one.
 
 A filter has Hudi's hash and errs about once in a hundred keys. The cumulative one has room for six times the keys of
 the log that began it; where they are full, or `CLIQUE_LOGS_MAX` logs are in one, the next log begins a new one.
@@ -30,7 +32,8 @@ import json
 import math
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, BinaryIO, Final
@@ -49,6 +52,11 @@ CLIQUE_LOGS_MAX: Final = 10
 """So many logs share a cumulative filter at most."""
 KEYS_LISTED_MIN: Final = 1_000
 """A log of fewer keys is read as fast as a list of them."""
+
+TAIL_ENTRY: Final = "lakeward.log.tail"
+"""The key of the entry in the footer of a native log."""
+_ENTRY_BYTES_MAX: Final = 16 * 1024 * 1024
+"""What readers of the log may have to read beside the rest of its footer: some 1.5 million keys."""
 
 _START: Final = b"\xffLAKETAIL\n"
 _MAGIC: Final = b"\nLAKETAIL"
@@ -168,7 +176,8 @@ class LogTailBuilder:
         Args:
             lists_keys: False where the log has them in a column of their own.
         """
-        self._place = place
+        self.place = place
+        """Until `close` it may become another one."""
         self._lists_keys = lists_keys
         self._list = BytesIO()
         self._writer: pq.ParquetWriter | None = None
@@ -177,6 +186,8 @@ class LogTailBuilder:
         self._waiting_keys = 0
         self._keys = 0
         self._ends: tuple[str, str] | None = None
+        self._entry: Mapping[str, str] = {}
+        self._bytes_before = 0
 
     def add(self, keys: pa.Array) -> None:
         """Add the keys of rows or deletes; none of them is null."""
@@ -195,6 +206,41 @@ class LogTailBuilder:
         Args:
             file_bytes: what the file takes without it.
         """
+        return self._tail(lambda length: file_bytes + length, blocks)
+
+    def close_as_entry(self, *, bytes_before: int) -> Mapping[str, str]:
+        """The tail of a native log as an entry of its footer; nothing for a log without keys, and where the entry would
+        be larger than `_ENTRY_BYTES_MAX`.
+
+        Args:
+            bytes_before: what lies in front of the footer.
+        """
+        entry = b64encode(self._tail(lambda _: bytes_before, 1)).decode()
+        self._bytes_before = bytes_before
+        self._entry = {TAIL_ENTRY: entry} if 0 < len(entry) <= _ENTRY_BYTES_MAX else {}
+        return self._entry
+
+    def place_of_next(self, name: str, size: int) -> TailPlace:
+        """The place of a log behind this native one, by what its tail says; called when it was written.
+
+        Args:
+            name: of this log.
+            size: of this log.
+        """
+        found = read_entry_tail(
+            {key.encode(): value.encode() for key, value in self._entry.items()}, bytes_before=self._bytes_before
+        )
+        filter_ = None if found is None else found[0].filter_to_go_on_with(found[1])
+        if found is None or filter_ is None:
+            return TailPlace(under=self.place.under)
+        covers = (*found[0].covers, CoveredLog(name, size, found[0].crc32))
+        return TailPlace(Clique(found[0], filter_, covers), under=self.place.under)
+
+    def _tail(self, size_of: Callable[[int], int], blocks: int) -> bytes:
+        """
+        Args:
+            size_of: what the trailer says of the file, by the length of the tail.
+        """
         if not self._keys:
             return b""
         last = self._next_run(self._waiting_keys)
@@ -207,7 +253,7 @@ class LogTailBuilder:
             yield from (last,) if is_alone else _listed(key_list)
 
         own = TailKeys(*self._ends, self._keys, None)
-        goes_on = self._place.goes_on
+        goes_on = self.place.goes_on
         if goes_on is not None and _has_room(goes_on.tail, self._keys):
             parts = [_filled(_new_filter(self._keys), runs()).to_bytes()]
             cumulative, covers = _filled(goes_on.filter, runs()), goes_on.covers
@@ -218,7 +264,7 @@ class LogTailBuilder:
         else:
             parts = [b""]
             room = self._keys * _ROOM_TIMES
-            cumulative, covers = _filled(_new_filter(room), runs()), self._place.merged
+            cumulative, covers = _filled(_new_filter(room), runs()), self.place.merged
             every, logs = own, 1
         parts += [key_list if is_listed else b"", cumulative.to_bytes()]
         directory = {
@@ -226,12 +272,12 @@ class LogTailBuilder:
             "own": {"low": own.low, "high": own.high, "keys": own.count},
             "cumulative": {"low": every.low, "high": every.high, "keys": every.count, "room": room, "logs": logs},
             "covers": [[each.name, each.size, each.tail_crc] for each in covers],
-            "under": self._place.under,
+            "under": self.place.under,
             "parts": [[len(part), zlib.crc32(part)] for part in parts],
         }
         text = json.dumps(directory, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
         length = len(_START) + sum(map(len, parts)) + len(text) + _TRAILER.size + len(_MAGIC)
-        size = file_bytes + length
+        size = size_of(length)
         trailer = _TRAILER.pack(size, blocks, len(text), _crc(text, size, blocks))
         return b"".join((_START, *parts, text, trailer, _MAGIC))
 
@@ -273,17 +319,42 @@ def _filled(filter_: BloomFilter, runs: Iterator[pa.StringArray]) -> BloomFilter
 
 def read_log_tail(file: BinaryIO, size: int) -> LogTail | None:
     """The tail of a log of `size` bytes; None where it has none."""
+    return _read_tail(file, size, says=size, behind_tail=_BEHIND_TAIL)
+
+
+def read_entry_tail(entries: Mapping[bytes, bytes], *, bytes_before: int) -> tuple[LogTail, BinaryIO] | None:
+    """The tail of a native log, and the file that its parts are read of; None where it has none.
+
+    Args:
+        entries: of the footer.
+        bytes_before: what lies in front of the footer.
+    """
+    try:
+        data = b64decode(entries.get(TAIL_ENTRY.encode(), b""), validate=True)
+    except ValueError:
+        return None
+    tail = _read_tail(BytesIO(data), len(data), says=bytes_before, behind_tail=0)
+    return None if tail is None else (tail, BytesIO(data))
+
+
+def _read_tail(file: BinaryIO, size: int, *, says: int, behind_tail: int) -> LogTail | None:
+    """
+    Args:
+        size: of the file that the tail lies in.
+        says: what its trailer must say of the size of the log.
+        behind_tail: bytes of the file behind the tail.
+    """
     data = _read_end(file, size, _END_BYTES)
-    behind = len(data) - _BEHIND_TAIL - len(_MAGIC)
+    behind = len(data) - behind_tail - len(_MAGIC)
     if behind < _TRAILER.size or data[behind : behind + len(_MAGIC)] != _MAGIC:
         return None
     said, blocks, length, crc32 = _TRAILER.unpack_from(data, behind - _TRAILER.size)
-    before = size - _BEHIND_TAIL - len(_MAGIC) - _TRAILER.size
-    if said != size or length > before:
+    before = size - behind_tail - len(_MAGIC) - _TRAILER.size
+    if said != says or length > before:
         return None
     if length > behind - _TRAILER.size:
-        data = _read_end(file, size, length + _TRAILER.size + len(_MAGIC) + _BEHIND_TAIL)
-        behind = len(data) - _BEHIND_TAIL - len(_MAGIC)
+        data = _read_end(file, size, length + _TRAILER.size + len(_MAGIC) + behind_tail)
+        behind = len(data) - behind_tail - len(_MAGIC)
     text = data[behind - _TRAILER.size - length : behind - _TRAILER.size]
     if _crc(text, said, blocks) != crc32:
         return None

@@ -224,9 +224,7 @@ class BaseFileWriter:
             is_sorted: the rows were written in the order of their keys' bytes, which the footer then says.
             entries: of the footer's key-value metadata, beside what is said of keys.
         """
-        self._flush_to_the_end()
-        if self._writer is None:
-            self._open([], rows=0, size_bytes=0)
+        self.end_rows()
         assert self._writer is not None
         self._encoder.close()
         if self._keys is not None:
@@ -251,6 +249,13 @@ class BaseFileWriter:
             copied=tuple(zip(self._copied, self._copies.places, strict=True)),
             bloom_error_rate=None if self._keys is None else self._keys.bloom_error_rate,
         )
+
+    def end_rows(self) -> int:
+        """Write what is left of the rows; what lies in front of the footer then."""
+        self._flush_to_the_end()
+        if self._writer is None:
+            self._open([], rows=0, size_bytes=0)
+        return self._sink.position
 
     def _write_part(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows == 0:

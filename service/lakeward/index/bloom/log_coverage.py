@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 
 from lakeward.base.paths import join
 from lakeward.base.quantities import format_size
-from lakeward.format.log.log_tail import read_log_tail
 from lakeward.index.bloom.filter_cache import usable_cache
+from lakeward.index.bloom.log_tails import open_log_tail
 from lakeward.index.tail_choice import read_tail_choice, why_no_tails
 from lakeward.read.newest_slice import newest_slice
 from lakeward.storage.storage import Storage
@@ -126,4 +126,4 @@ def _cached(storage: Storage, snapshot: TableSnapshot, logs: Sequence[LogFile]) 
 
 def _has_tail(storage: Storage, snapshot: TableSnapshot, log: LogFile) -> bool:
     with storage.open_input(join(snapshot.base_path, log.path)) as file:
-        return read_log_tail(file, log.size) is not None
+        return open_log_tail(file, log.size, log.file_name) is not None

@@ -24,8 +24,22 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.base.paths import join
-from lakeward.format.log.log_tail import Clique, CoveredLog, LogTail, TailKeys, TailPlace, find_listed, read_log_tail
+from lakeward.format.file_name import PARQUET, parse_native_log
+from lakeward.format.log.block import BlockType
+from lakeward.format.log.data_block import read_parquet_footer
+from lakeward.format.log.log_tail import (
+    Clique,
+    CoveredLog,
+    LogTail,
+    TailKeys,
+    TailPlace,
+    find_listed,
+    read_entry_tail,
+    read_log_tail,
+)
+from lakeward.format.log.native_log.native_log_file import file_as_block
 from lakeward.index.bloom.file_keys import FileKeys, KeyRange
 from lakeward.read.logs.log_scan import open_log
 from lakeward.storage.storage import Storage
@@ -64,15 +78,37 @@ def names_and_sizes(logs: Iterable[LogFile]) -> tuple[tuple[str, int], ...]:
     return tuple((log.name.text, log.size) for log in logs)
 
 
+def open_log_tail(file: BinaryIO, size: int, name: str) -> tuple[LogTail, BinaryIO] | None:
+    """The tail of a log, inline or native, and the file that its parts are read of; None where it has none.
+
+    Args:
+        file: the log, of so many bytes.
+        name: its file name, which says of which kind it is.
+    """
+    native = parse_native_log(name)
+    if native is None:
+        tail = read_log_tail(file, size)
+        return None if tail is None else (tail, file)
+    if native.format != PARQUET or native.is_cdc:
+        return None
+    try:
+        footer = read_parquet_footer(file, file_as_block(BlockType.PARQUET_DATA, size, name))
+    except (BrokenFile, Unsupported):
+        return None  # what reads its rows says so
+    found = read_entry_tail(footer.entries, bytes_before=footer.offset)
+    return None if found is None or found[0].own.count != footer.rows else found
+
+
 def place_of_next(storage: Storage, before: LogsBefore) -> TailPlace:
     """What the tail of a log behind these goes on with. Raises `NotFound`."""
     sizes = dict(before.logs)
     for name, size in reversed(before.logs[-_TAILS_TRIED:]):
         with storage.open_input(join(before.folder, name)) as file:
-            tail = read_log_tail(file, size)
-            if tail is None or _is_of_slice_before(tail, before.base_instant):
+            found = open_log_tail(file, size, name)
+            if found is None or _is_of_slice_before(found[0], before.base_instant):
                 continue
-            filter_ = tail.filter_to_go_on_with(file)
+            tail, parts = found
+            filter_ = tail.filter_to_go_on_with(parts)
         if filter_ is not None:
             covered = [each for each in tail.covers if sizes.get(each.name) == each.size]
             covers = (*covered, CoveredLog(name, size, tail.crc32))
@@ -89,8 +125,8 @@ def covered_logs(storage: Storage, base_path: str, logs: Iterable[str]) -> tuple
     found = []
     for path in logs:
         with open_log(storage, base_path, path) as (file, size):
-            tail = read_log_tail(file, size)
-        found.append(CoveredLog(path.rpartition("/")[2], size, None if tail is None else tail.crc32))
+            tail = open_log_tail(file, size, name := path.rpartition("/")[2])
+        found.append(CoveredLog(name, size, None if tail is None else tail[0].crc32))
     return tuple(found)
 
 
@@ -122,15 +158,16 @@ def may_be_in_logs(
         if asked is None or found.all():
             continue
         with storage.open_input(join(folder, name)) as file:
-            tail = read_log_tail(file, asked.size)
+            opened = open_log_tail(file, asked.size, name)
+            tail, parts = opened or (None, file)
             if asked.tail_crc != (None if tail is None else tail.crc32):
                 asked.keys = every  # what covers a log of this name speaks of another file
             if tail is None:
                 found |= asked.keys
                 continue
-            possible = _possible(file, tail.cumulative, keys, asked.keys & ~found)
-            own = possible if tail.holds_all_that_it_covers else _possible(file, tail.own, keys, possible)
-            found |= _listed(file, tail, keys, own)
+            possible = _possible(parts, tail.cumulative, keys, asked.keys & ~found)
+            own = possible if tail.holds_all_that_it_covers else _possible(parts, tail.own, keys, possible)
+            found |= _listed(parts, tail, keys, own)
         if not _is_of_slice_before(tail, base_instant):
             _pass_over(tail, left, np.zeros_like(every) if tail.holds_all_that_it_covers else possible, asked.keys)
     return found

@@ -176,6 +176,7 @@ def write_native_logs(
         file_bytes_max=context.sizes.max_file,
         row_group_bytes=context.budget.row_group,
         codec=context.codec,
+        tails=None if target.before is None else place_of_next(storage, target.before),
     )
     with NativeLogOutput(storage, context.place(target), form, task_attempt=task_attempt) as output:
         for part in records:

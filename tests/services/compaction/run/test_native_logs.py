@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -18,12 +19,14 @@ from lakeward.format.metadata.key import column_stats_key
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.format.timeline.instant import State
+from lakeward.index.bloom.log_tails import may_be_in_logs, names_and_sizes, open_log_tail
 from lakeward.index.index_type import IndexType
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.decision import Choice, Reason
 from lakeward.services.compaction.plan.planner import Planner, planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.compaction.run.compactor import CompactedPlan, CompactionReport
+from lakeward.services.indexing.run.tails import choose_tails
 from lakeward.storage.local import LocalStorage
 from lakeward.table.backlog import backlog_of
 from lakeward.table.file_group import FileSlice, LogFile
@@ -247,12 +250,14 @@ def test_the_metadata_table_has_both_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("by_event_time", [True, False], ids=["event time", "commit time"])
 def test_a_log_compaction_of_anothers_is_finished_in_the_layout_lsm_tree(tmp_path: Path, by_event_time: bool) -> None:
-    """Its outputs and sources together give the rows that there were, and so do the outputs alone."""
+    """Its outputs and sources together give the rows that there were, and so do the outputs alone. Where logs get tails
+    the newest output has one, which covers the sources and the other output."""
     table = NativeTable(tmp_path / "table", by_event_time=by_event_time, **LSM_TREE)
     table.insert("g-0", [Record(f"w{number}", 10, "a") for number in range(5)])
     for at in (1, 2, 3):
         table.write({"g-0": [Record("w1", 12 - at, "b"), Record(f"n{at}", at, "new"), Record(f"w{1 + at}", 11, None)]})
     table.check()
+    choose_tails(LocalStorage(), scan(table.base), are_written=True)
     instant = table.plan_log_compaction("g-0")
     (plan,) = compact(table, NOTHING).plans
     assert (plan.instant, plan.recovered, kinds_of(plan)) == (instant, True, {"g-0": OperationKind.LOG})
@@ -260,6 +265,16 @@ def test_a_log_compaction_of_anothers_is_finished_in_the_layout_lsm_tree(tmp_pat
     (slice_,) = scan(table.base).latest_slices
     outputs = tuple(log for log in slice_.log_files if log.instant == instant)
     assert (len(outputs), len(slice_.log_files)) == (2, 8)
+    newest, keys = outputs[-1], pa.array(["w1", "n1", "w4", *(f"none{number}" for number in range(20))])
+    with (table.base / newest.path).open("rb") as file:
+        opened = open_log_tail(file, newest.size, newest.file_name)
+    assert opened is not None and {log.name for log in opened[0].covers} == {
+        log.file_name for log in slice_.log_files if log is not newest
+    }
+    found = may_be_in_logs(
+        LocalStorage(), str(table.base / PARTITION), names_and_sizes(slice_.log_files), slice_.base_instant, keys
+    )
+    assert found[:3].all() and found.sum() < 8
     check_alone(table, replace(slice_, log_files=outputs))
 
 

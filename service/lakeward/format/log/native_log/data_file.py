@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from lakeward.format.avro.program import compile_schema
 from lakeward.format.avro.schema import parse_schema, required_columns
+from lakeward.format.log.log_tail import LogTailBuilder
 from lakeward.format.log.native_log.footer import NativeLogFooter, RecordPositions, encode_footer
 from lakeward.format.parquet.base_file import ROW_GROUP_BYTES, BaseFileWriter
 
@@ -54,6 +55,7 @@ class NativeDataWriter:
         codec: str = "zstd",
         dictionaries: Collection[str] = (),
         row_group_bytes: int = ROW_GROUP_BYTES,
+        tail: LogTailBuilder | None = None,
     ) -> None:
         """
         Args:
@@ -61,10 +63,12 @@ class NativeDataWriter:
             footer: without positions. Its schema is the same in Avro.
             positions_in: the instant of the base file in which the positions of rows count; None to write none.
             dictionaries: columns of strings that come as dictionaries.
+            tail: gets the keys, and is written into the footer.
         """
         program = compile_schema(parse_schema(footer.schema_json, where="the native log"))
         assert program.schema.names == schema.names and program.schema.types == schema.types
         self._footer = footer
+        self._tail = tail
         self._positions = PositionsOfRows(positions_in)
         self._order = AscendingKeys()
         self._writer = BaseFileWriter(
@@ -95,7 +99,10 @@ class NativeDataWriter:
             positions: of these rows in the base file, -1 where a row is not in it.
             keys: of these rows, where they carry none.
         """
-        self._order.add(batch.column(_KEY_COLUMN) if keys is None else keys)
+        keys = batch.column(_KEY_COLUMN) if keys is None else keys
+        self._order.add(keys)
+        if self._tail is not None:
+            self._tail.add(keys)
         self._positions.add(positions, batch.num_rows)
         self._writer.write(batch)
 
@@ -106,7 +113,10 @@ class NativeDataWriter:
     def close(self) -> NativeLogStats:
         """Write what is left, then the footer. The sink stays open, since it is the caller's."""
         footer = replace(self._footer, positions=self._positions.found)
-        stats = self._writer.close(entries=encode_footer(footer))
+        entries = encode_footer(footer)
+        if self._tail is not None:
+            entries |= self._tail.close_as_entry(bytes_before=self._writer.end_rows())
+        stats = self._writer.close(entries=entries)
         return NativeLogStats(stats.rows, stats.size_bytes)
 
 

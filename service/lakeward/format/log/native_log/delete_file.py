@@ -41,6 +41,7 @@ from lakeward.format.hfile.reader import HFileReader
 from lakeward.format.log.block import BlockType
 from lakeward.format.log.data_block import read_parquet_footer, read_parquet_rows
 from lakeward.format.log.delete_block import DELETE_BLOCK_VERSION, DeletedKeys, read_delete_block, wrapper_of
+from lakeward.format.log.log_tail import LogTailBuilder
 from lakeward.format.log.native_log.data_file import AscendingKeys, NativeLogStats, PositionsOfRows
 from lakeward.format.log.native_log.footer import NativeLogFooter, encode_footer
 from lakeward.format.log.native_log.native_log_file import NativeLog, file_as_block
@@ -81,6 +82,7 @@ class NativeDeleteWriter:
         positions_in: str | None = None,
         codec: str = "zstd",
         row_group_bytes: int = ROW_GROUP_BYTES,
+        tail: LogTailBuilder | None = None,
     ) -> None:
         """
         Args:
@@ -88,8 +90,10 @@ class NativeDeleteWriter:
                 ordering fields.
             ordering_fields: of the table; none where rows are merged by commit time.
             positions_in: as in `NativeDataWriter`.
+            tail: as in `NativeDataWriter`.
         """
         self._footer = footer
+        self._tail = tail
         self._schema = delete_schema(footer.schema_json, ordering_fields)
         self._order = AscendingKeys()
         self._positions = PositionsOfRows(positions_in)
@@ -110,6 +114,8 @@ class NativeDeleteWriter:
             ordering: values of the ordering column, structs of several; null for the default, None where all have it.
         """
         self._order.add(keys)
+        if self._tail is not None:
+            self._tail.add(keys)
         self._positions.add(positions, len(keys))
         columns = [keys.cast(pa.string()), *self._columns(ordering, len(keys))]
         self._writer.write(pa.RecordBatch.from_arrays(columns, schema=self._schema))
@@ -120,8 +126,10 @@ class NativeDeleteWriter:
 
     def close(self) -> NativeLogStats:
         """Write what is left, then the footer. The sink stays open, since it is the caller's."""
-        size = self._writer.close(encode_footer(replace(self._footer, positions=self._positions.found)))
-        return NativeLogStats(self._writer.rows, size)
+        entries = encode_footer(replace(self._footer, positions=self._positions.found))
+        if self._tail is not None:
+            entries |= self._tail.close_as_entry(bytes_before=self._writer.end_rows())
+        return NativeLogStats(self._writer.rows, self._writer.close(entries))
 
     def _columns(self, ordering: pa.Array | None, rows: int) -> list[pa.Array]:
         kinds = self._schema.types[1:]

@@ -65,11 +65,16 @@ class PlainRowsWriter:
 
     def close(self, entries: Mapping[str, str] | None = None) -> int:
         """Write what is left, then the footer with these entries of key-value metadata; the size of the file."""
-        if self._pending or self._writer is None:
-            self._flush()
+        self.end_rows()
         assert self._writer is not None
         self._writer.add_key_value_metadata(dict(entries or {}))
         self._writer.close()
+        return self._sink.position
+
+    def end_rows(self) -> int:
+        """Write what is left of the rows; what lies in front of the footer then."""
+        if self._pending or self._writer is None:
+            self._flush()
         return self._sink.position
 
     def _add(self, batch: pa.RecordBatch) -> None:
