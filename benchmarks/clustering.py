@@ -1,15 +1,17 @@
 """Small file groups of a copy-on-write table clustered, by Lakeward and by Hudi's clustering on Spark, by equal plans.
 
     pack      groups of 12 small files or so become one each
+    ordered   the same, of a table whose files are in the order of their keys, and do not overlap
     sort      all of them become files of 120 MiB, sorted by the column `city`
     hybrid    the same for Lakeward alone, each file in the order of its keys
 
-FILES commits make FILES files of ROWS rows. Each run begins with a copy of that table. Lakeward runs as a command of
-its own, whose cost is that of all its processes; Hudi's cost is that of scheduling and clustering on a session that is
-warm. Rows, with their meta columns, must be those of before. Then it is counted how many files a filter on a city reads
-by the ranges of footers, on average over the cities, and how many may have a key.
+Hudi makes the tables: FILES files of ROWS rows. Each run begins with a copy of one, at one core and at two. Lakeward
+runs as a command of its own, whose cost is that of all its processes; Hudi's cost is that of scheduling and clustering
+on a session that is warm. Rows, with their meta columns, must be those of before. Then it is counted how many files a
+filter on a city reads by the ranges of footers, on average over the cities, and how many may have a key. The floor is
+copying the files, read from the page cache, one at a time.
 
-    python -m benchmarks.clustering [--files N] [--rows N] [--groups N] [--without-hudi]
+    python -m benchmarks.clustering [--files N] [--rows N] [--groups N] [--cores N,N] [--only KIND,..] [--without-hudi]
 
 GROUPS file groups, as sizes alone, are planned.
 """
@@ -23,7 +25,9 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +37,11 @@ import pyarrow.parquet as pq
 
 from benchmarks.measure import machine, measure, write_report
 from lakeward.base.clock import SystemClock
-from lakeward.format.avro.schema_text import schema_text
 from lakeward.merge.digest import Digest
-from lakeward.protocol.table_birth import create_table
 from lakeward.services.clustering.plan.pack_options import PackOptions
 from lakeward.services.clustering.plan.pack_plan import plan_packing
 from lakeward.storage.local import LocalStorage
-from lakeward.table.new_table import COPY_ON_WRITE, NewIndexes, NewTable
 from lakeward.table.snapshot import take_snapshot
-from lakeward.write import write
-from lakeward.write.request import FileSizes
 from tests.hudi.client import hudi_client
 from tests.hudi.spark import start_spark
 from tests.hudi.table import HudiTable, TableShape
@@ -62,6 +61,28 @@ PLANS = {
     },
 }
 """The keys of Hudi, by which both plan."""
+UNSORTED = {"hoodie.bulkinsert.sort.mode": "NONE", "hoodie.metadata.enable": ""}
+"""Tables have Hudi's own defaults but for the order of rows, their metadata table among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    table: str
+    hudi_keys: Mapping[str, str]
+    """Empty where Hudi has no such clustering."""
+    others: tuple[str, ...] = ()
+
+    @property
+    def options(self) -> list[str]:
+        return [*(f"--hudi-conf={key}={value}" for key, value in self.hudi_keys.items()), *self.others]
+
+
+RUNS = {
+    "pack": Run("made", PLANS["pack"]),
+    "ordered": Run("ordered", PLANS["pack"]),
+    "sort": Run("made", PLANS["sort"]),
+    "hybrid": Run("made", {}, ("--by", "city", "--mode", "hybrid", "--target-size", "120MiB")),
+}
 
 
 def main() -> None:
@@ -69,46 +90,79 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=200)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--groups", type=int, default=1_000_000)
+    parser.add_argument("--cores", default="1,2")
+    parser.add_argument("--only", default=",".join(RUNS))
     parser.add_argument("--without-hudi", action="store_true")
     arguments = parser.parse_args()
     before = machine()
     figures: dict[str, Any] = dict(vars(arguments)) | {"load_before": os.getloadavg()}
     figures["planning"] = planning(arguments.groups)
     with tempfile.TemporaryDirectory(prefix="clustering-", dir=os.environ.get("TMPDIR")) as name:
-        folder = Path(name)
-        table = made(folder / "made", arguments.files, arguments.rows)
-        rows = digest(table)
-        figures["before"] = layout(table) | {"rows": arguments.files * arguments.rows}
-        keys = {what: [f"--hudi-conf={key}={value}" for key, value in keys.items()] for what, keys in PLANS.items()}
-        runs = {**keys, "hybrid": ["--by", "city", "--mode", "hybrid", "--target-size", "120MiB"]}
-        for what, options in runs.items():
-            copy = Path(shutil.copytree(table, folder / what))
-            figures[f"lakeward {what}"] = lakeward(copy, options) | layout(copy) | {"equal": digest(copy) == rows}
-            shutil.rmtree(copy)
-        if not arguments.without_hudi:
-            figures |= by_hudi(table, folder, rows)
+        runs = {what: RUNS[what] for what in arguments.only.split(",")}
+        tables = made(Path(name), sorted({run.table for run in runs.values()}), arguments.files, arguments.rows)
+        rows = {table: digest(path) for table, path in tables.items()}
+        for table, path in tables.items():
+            figures[f"{table} before"] = layout(path) | copied(path, Path(name))
+        for cores in map(int, arguments.cores.split(",")):
+            with on_cores(cores):
+                for what, run in runs.items():
+                    copy = Path(shutil.copytree(tables[run.table], Path(name, f"lakeward-{what}")))
+                    cost = lakeward(copy, run.options)
+                    report(figures, f"lakeward {what}, {cores} cores", cost, copy, rows[run.table])
+                if not arguments.without_hudi:
+                    by_hudi(figures, tables, Path(name), rows, runs, cores)
     figures["load_after"] = os.getloadavg()
     write_report("clustering", before, figures)
 
 
-def made(path: Path, files: int, rows: int) -> Path:
-    """Keys are random, as are all other values."""
-    schema = batch(0, 1).schema
-    table = NewTable(
-        name="t",
-        schema=schema_text(schema, "t"),
-        record_key_fields=("id",),
-        partition_fields=(),
-        ordering_fields=("ts",),
-        table_type=COPY_ON_WRITE,
-        indexes=NewIndexes(),
-    )
-    create_table(LocalStorage(), str(path), table, clock=SystemClock())
-    for number in range(files):
-        began, sizes = time.perf_counter(), FileSizes(small_file=0)
-        write(batch(number, rows), str(path), operation="insert", writers_stopped=True, sizes=sizes, verify=False)
-        print(f"file {number}: {time.perf_counter() - began:.1f} s", file=sys.stderr)
-    return path
+def report(figures: dict[str, Any], what: str, cost: dict[str, Any], table: Path, rows: tuple[int, str]) -> None:
+    """Keep what a run took and what it left, and delete the table."""
+    figures[what] = cost | layout(table) | {"equal": digest(table) == rows}
+    print(f"{what}: {figures[what]}", file=sys.stderr)
+    shutil.rmtree(table)
+
+
+@contextmanager
+def on_cores(cores: int) -> Iterator[None]:
+    """What is started meanwhile has so many cores."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(before)[:cores])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def made(folder: Path, tables: Sequence[str], files: int, rows: int) -> dict[str, Path]:
+    """Keys are random, as are all other values. Hudi has written all files of a table in one commit."""
+    spark = start_spark(scratch=folder, memory="3g", at_full_speed=True)
+    try:
+        for number in range(files):
+            pq.write_table(batch(number, rows), folder / f"rows-{number:05}.parquet")
+        # A task of Spark, and so a file, for each.
+        spark.conf.set("spark.sql.files.openCostInBytes", str(1024 * MIB))
+        frame = spark.read.parquet(*(str(path) for path in sorted(folder.glob("rows-*.parquet"))))
+        for table in tables:
+            rows_of = frame.repartitionByRange(files, "id").sortWithinPartitions("id") if table == "ordered" else frame
+            shape = TableShape(name="t", options=AS_COPY_ON_WRITE)
+            HudiTable(spark, folder / table, shape).write(rows_of, "bulk_insert", **UNSORTED)
+    finally:
+        spark.stop()
+        for path in folder.glob("rows-*.parquet"):
+            path.unlink()
+    return {table: folder / table for table in tables}
+
+
+def copied(table: Path, folder: Path) -> dict[str, Any]:
+    """What it takes to copy the files, once they have been read."""
+    paths = newest_files(table)
+    began, process = time.perf_counter(), time.process_time()
+    for path in paths:
+        with path.open("rb") as source, (folder / "copied").open("wb") as sink:
+            shutil.copyfileobj(source, sink, MIB)
+    found = {"copy_seconds": round(time.perf_counter() - began, 2), "bytes": sum(path.stat().st_size for path in paths)}
+    (folder / "copied").unlink()
+    return found | {"copy_cpu_seconds": round(time.process_time() - process, 2)}
 
 
 def batch(number: int, rows: int) -> pa.Table:
@@ -179,35 +233,37 @@ def lakeward(table: Path, options: Sequence[str]) -> dict[str, Any]:
         "wall_seconds": round(cost.wall_seconds, 1),
         "cpu_seconds": round(cost.cpu_seconds, 1),
         "peak_mib_of_all_processes": cost.peak_rss_bytes // MIB,
+        "peak_mib_of_a_process": cost.peak_rss_of_one_bytes // MIB,
         "input_groups": report["input_groups"],
         "output_groups": report["output_groups"],
         "bytes": report["input_bytes"],
     }
 
 
-def by_hudi(table: Path, folder: Path, rows: tuple[int, str]) -> dict[str, Any]:
-    spark = start_spark(scratch=folder, memory="3g", at_full_speed=True)
-    figures: dict[str, Any] = {}
+def by_hudi(
+    figures: dict[str, Any],
+    tables: Mapping[str, Path],
+    folder: Path,
+    rows: Mapping[str, tuple[int, str]],
+    runs: Mapping[str, Run],
+    cores: int,
+) -> None:
+    spark = start_spark(scratch=folder, memory="3g", at_full_speed=True, cores=cores)
     try:
-        for what, keys in {"warming": PLANS["pack"], **PLANS}.items():
-            copy = Path(shutil.copytree(table, folder / f"hudi-{what}"))
+        by_keys = {what: run for what, run in runs.items() if run.hudi_keys}
+        for what, run in [("warming", next(iter(by_keys.values()))), *by_keys.items()]:
+            copy = Path(shutil.copytree(tables[run.table], folder / f"hudi-{what}"))
             hudi = HudiTable(spark, copy, TableShape(name="t", options=AS_COPY_ON_WRITE))
             spark.read.format("hudi").load(str(copy)).count()
             began, process = time.perf_counter(), cpu_of_java()
-            with hudi_client(spark, hudi, **keys) as client:
+            with hudi_client(spark, hudi, **run.hudi_keys) as client:
                 instant = client.scheduleClustering(spark._jvm.org.apache.hudi.common.util.Option.empty()).get()  # type: ignore[union-attr]
                 client.cluster(instant, True)
-            figures[f"hudi {what}"] = {
-                "wall_seconds": round(time.perf_counter() - began, 1),
-                "cpu_seconds": round(cpu_of_java() - process, 1),
-                **layout(copy),
-                "equal": digest(copy) == rows,
-            }
-            print(f"hudi {what}: {figures[f'hudi {what}']}", file=sys.stderr)
-            shutil.rmtree(copy)
+            cost = {"wall_seconds": time.perf_counter() - began, "cpu_seconds": cpu_of_java() - process}
+            cost = {name: round(seconds, 1) for name, seconds in cost.items()}
+            report(figures, f"hudi {what}, {cores} cores", cost, copy, rows[run.table])
     finally:
         spark.stop()
-    return figures
 
 
 def cpu_of_java() -> float:

@@ -31,6 +31,8 @@ class Cost:
     wall_seconds: float
     cpu_seconds: float
     peak_rss_bytes: int
+    peak_rss_of_one_bytes: int
+    """The process that has the most has so much."""
     cpu_by_part: dict[str, float]
     """The same CPU by who took it: the `command` itself, `java`, and `workers`, which are all other processes."""
 
@@ -39,7 +41,7 @@ def measure(command: Sequence[str]) -> tuple[Cost, str]:
     """Run the command to its end, which must be a good one. Returns its cost and what it printed."""
     begin = time.perf_counter()
     cpu_by_process: dict[tuple[int, str], float] = {}
-    peak = 0
+    peak = peak_of_one = 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         root = psutil.Process(process.pid)
         while process.poll() is None:
@@ -50,7 +52,9 @@ def measure(command: Sequence[str]) -> tuple[Cost, str]:
                         times = member.cpu_times()
                         part = "command" if member.pid == root.pid else "java" if member.name() == "java" else "workers"
                         cpu_by_process[member.pid, part] = times.user + times.system
-                        resident += member.memory_info().rss
+                        of_one = member.memory_info().rss
+                        resident += of_one
+                        peak_of_one = max(peak_of_one, of_one)
             peak = max(peak, resident)
             time.sleep(SAMPLE_SECONDS)
         wall = time.perf_counter() - begin
@@ -61,7 +65,7 @@ def measure(command: Sequence[str]) -> tuple[Cost, str]:
     parts = {part: 0.0 for _, part in sorted(cpu_by_process, key=lambda key: key[1])}
     for (_, part), seconds in cpu_by_process.items():
         parts[part] = round(parts[part] + seconds, 2)
-    return Cost(wall, sum(cpu_by_process.values()), peak, parts), printed
+    return Cost(wall, sum(cpu_by_process.values()), peak, peak_of_one, parts), printed
 
 
 def machine() -> dict[str, Any]:

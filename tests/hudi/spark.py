@@ -51,6 +51,7 @@ def start_spark(
     at_full_speed: bool = False,
     version: str = HUDI_VERSION,
     zone: str = "UTC",
+    cores: int = 2,
 ) -> SparkSession:
     """A local session with Hudi on it. Spark and Derby leave their droppings in `scratch`.
 
@@ -81,7 +82,7 @@ def start_spark(
             "spark.python.daemon.module": WORKERS_MODULE,
         }
     log4j = Path(__file__).with_name("log4j2.properties")
-    builder = SparkSession.builder.master("local[2]").appName("hudi")
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("hudi")
     for key, value in {
         **settings,
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",

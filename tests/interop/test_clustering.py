@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+import pyarrow.parquet as pq
 import pytest
 
 from lakeward.base.clock import SystemClock
@@ -23,6 +24,7 @@ from lakeward.format.avro.record_fields import RecordFields
 from lakeward.protocol.writers_conflict import YieldOptions
 from lakeward.services.clustering.plan.hudi_plan import plan_as_hudi, read_hudi_keys
 from lakeward.services.clustering.plan.pack_options import PackOptions
+from lakeward.services.clustering.run import joined_file
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.hudi.client import hudi_client
 from tests.hudi.table import HudiTable, TableShape
@@ -47,6 +49,7 @@ BLOOM = {
     "hoodie.index.type": "BLOOM",
     "hoodie.bloom.index.use.metadata": "true",
 }
+BLOOM_OF_FOOTERS = {"hoodie.metadata.enable": "true", "hoodie.index.type": "BLOOM"}
 T = TypeVar("T")
 
 BY_LISTING = {"hoodie.metadata.enable": "false"}
@@ -172,16 +175,22 @@ def files_read(table: HudiTable) -> int:
         ("MERGE_ON_READ", RECORD_INDEX),
         pytest.param("COPY_ON_WRITE", RECORD_INDEX, marks=pytest.mark.wide),
         pytest.param("COPY_ON_WRITE", BLOOM, marks=pytest.mark.wide),
+        pytest.param("COPY_ON_WRITE", BLOOM_OF_FOOTERS, marks=pytest.mark.wide),
         pytest.param("MERGE_ON_READ", BY_LISTING, marks=pytest.mark.wide),
     ],
 )
 def test_hudi_reads_the_same_rows_and_writes_on(
-    spark: SparkSession, tmp_path: Path, table_type: str, options: dict[str, str]
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    table_type: str,
+    options: dict[str, str],
 ) -> None:
     """Keeps 1 of services/clustering/run/clusterer, as released Hudi and hudi-rs see it: every row with its meta
     columns, from two files instead of twelve. It is refused beside a writer without heartbeats. Updates, deletes and a
     clean of Hudi's find keys in the new groups, time travel finds the old ones. A partition that expired is gone, and
-    can be written to again."""
+    can be written to again. Row groups of copy-on-write tables are copied (`services/clustering/run/joined_file`)."""
+    monkeypatch.setattr(joined_file, "SHARE_OF_SMALL", 10**6)
     table, rows = made(spark, tmp_path / "t", table_type, options)
     last = table.completed_instants()[-1]
     before, as_of, files = table.snapshot(), table.as_of(last[0]), files_read(table)
@@ -190,6 +199,12 @@ def test_hudi_reads_the_same_rows_and_writes_on(
     exit_code, report = lakeward("cluster", str(table.path), "--writers", "stopped")
     assert exit_code == 0, report
     assert (report["input_groups"], report["output_groups"], report["rows"]) == (12, 2, len(rows))
+    written_by = {
+        pq.read_metadata(table.path / each.base_file.path).created_by.partition(" ")[0]
+        for each in scan(table.path).latest_slices
+        if each.base_file is not None
+    }
+    assert written_by == {"parquet-mr" if table_type == "COPY_ON_WRITE" else "parquet-cpp-arrow"}
     assert table.snapshot() == table.snapshot(**BY_LISTING) == before
     assert table.read_by_hudi_rs() == by_hudi_rs
     assert files >= 12 and files_read(table) == 2

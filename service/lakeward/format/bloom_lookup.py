@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import base64
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -71,6 +72,19 @@ class BloomRows:
         except struct.error as error:
             raise ValueError("a bloom filter that is cut short") from error
         return cls(np.frombuffer(data, dtype=np.uint8), start, stride, count, bits, hashes)
+
+    @classmethod
+    def joined(cls, filters: Sequence[Self]) -> bytes | None:
+        """A DYNAMIC_V0 of the rows of all; None where these differ in size, or one is no such filter."""
+        if any(each.type_code != TYPE_CODE for each in filters):
+            return None
+        head_bytes = ROW_HEAD_BYTES + DYNAMIC_HEAD_BYTES
+        heads = {bytes(each.data[:ROW_HEAD_BYTES]) for each in filters}
+        numbers = [struct.unpack_from(DYNAMIC_HEAD, bytes(each.data[:64]), ROW_HEAD_BYTES) for each in filters]
+        if len(heads) != 1 or len({keys_of_a_row for keys_of_a_row, *_ in numbers}) != 1:
+            return None
+        head = struct.pack(DYNAMIC_HEAD, numbers[0][0], numbers[-1][1], sum(each.count for each in filters))
+        return b"".join([*heads, head, *(bytes(each.data[head_bytes:]) for each in filters)])
 
     @property
     def type_code(self) -> str:

@@ -97,7 +97,7 @@ class FileSlice:
 
     @property
     def log_bytes(self) -> int:
-        return sum(log.size for log in self.log_files)
+        return sum(log.size for log in self.log_files) if self.log_files else 0
 
     @property
     def is_empty(self) -> bool:

@@ -45,7 +45,14 @@ from lakeward.format.parquet.key_summary import SEAL_KEY, Extent, KeySummary, Se
 from lakeward.format.parquet.long_values import Ranges, add_ranges, find_long
 from lakeward.format.parquet.metadata_without_bloom import metadata_without_bloom
 from lakeward.format.parquet.pages import chunks_of, longest_value
-from lakeward.format.parquet.parquet_writer import PAGE_BYTES, open_writer, repeated_columns, values_of_a_page
+from lakeward.format.parquet.parquet_writer import (
+    PAGE_BYTES,
+    VALUES_AT_ONCE_MAX,
+    FileNames,
+    open_writer,
+    repeated_columns,
+    values_of_a_page,
+)
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.parquet.stored_row_groups import RowGroupCopies, StoredRowGroup, read_stored_row_groups
 from lakeward.format.parquet.unreadable import broken_if_unreadable
@@ -67,9 +74,6 @@ _SMALL_DICTIONARY_BYTES = 64 * 1024
 """The library stops adding to a dictionary at a megabyte: stored, a smaller one holds all values of its row group."""
 _SHORT_VALUE_BYTES = 256
 _PAGE_MAX = 8 * 1024 * 1024
-# The library looks at the size of a page only after so many values: with its 1,024, a page of wide rows was as large as
-# the row group, and a page cannot be decoded in part. 64 cost some 3 % of the encoding.
-_VALUES_AT_ONCE_MAX = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +139,7 @@ class BaseFileWriter:
         self._long: list[Ranges] = []
         self._copies = RowGroupCopies(self._stream, file_name=file_name)
         self._copied: list[int] = []
-        self._names = (0, io.BytesIO())
+        self._names = FileNames(file_name, codec=codec, nullable=_FILE_NAME_COLUMN not in required)
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
         self._pending_bytes = 0
@@ -211,7 +215,7 @@ class BaseFileWriter:
         if self._writer is None:
             self._open(group.dictionary_columns, rows=group.rows, size_bytes=group.size_bytes)
         start = self._sink.begin_checksum()
-        names = self._names_file(group.rows)
+        names = self._names.of(group.rows)
         self._copies.copy(source, group, names, encoded=self._encoded, checksum=checksum)
         self._end_row_group(start, group.rows, group.min_key, group.max_key)
         self._copied.append(group.index)
@@ -279,7 +283,7 @@ class BaseFileWriter:
         self._taken_bytes += size_bytes
         self._rows += batch.num_rows
         # Where wide rows come after narrow ones, their pages may be as large as the row group.
-        is_wide = self._pending_bytes > self._pending_rows * (PAGE_BYTES // _VALUES_AT_ONCE_MAX)
+        is_wide = self._pending_bytes > self._pending_rows * (PAGE_BYTES // VALUES_AT_ONCE_MAX)
         bytes_max = self._row_group_bytes // 2 if is_wide else self._row_group_bytes
         if self._pending_bytes >= bytes_max:
             self._flush_all()
@@ -328,24 +332,10 @@ class BaseFileWriter:
 
     def _open(self, repeated: Sequence[str], *, rows: int, size_bytes: int) -> None:
         """Begin the file. The first row group says which columns repeat, and how wide rows are."""
-        at_once = min(_VALUES_AT_ONCE_MAX, values_of_a_page(rows, size_bytes))
+        at_once = min(VALUES_AT_ONCE_MAX, values_of_a_page(rows, size_bytes))
         self._writer = self._library_writer(
             self._stream, self._written_schema, repeated=repeated, values_at_once=at_once
         )
-
-    def _names_file(self, rows: int) -> BinaryIO:
-        """A file with nothing but the column of this file's name, in as many rows; most row groups have as many."""
-        if self._names[0] != rows:
-            schema = pa.schema([self._written_schema.field(_FILE_NAME_COLUMN)])
-            names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, dtype=np.int32)), self._file_name)
-            sink = io.BytesIO()
-            writer = self._library_writer(
-                sink, schema, repeated=[_FILE_NAME_COLUMN], values_at_once=_VALUES_AT_ONCE_MAX
-            )
-            writer.write_table(pa.Table.from_arrays([names], schema=schema), row_group_size=rows)
-            writer.close()
-            self._names = (rows, sink)
-        return self._names[1]
 
     def _library_writer(
         self, sink: BinaryIO | pa.NativeFile, schema: pa.Schema, *, repeated: Sequence[str], values_at_once: int

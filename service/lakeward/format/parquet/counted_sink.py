@@ -14,8 +14,13 @@ from zlib import crc32
 class CountedSink:
     """A sink that knows how many bytes it took; Arrow writes to anything with these methods."""
 
-    def __init__(self, sink: BinaryIO) -> None:
+    def __init__(self, sink: BinaryIO, *, sums_up: bool = True) -> None:
+        """
+        Args:
+            sums_up: the checksum is wanted.
+        """
         self._sink = sink
+        self._sums_up = sums_up
         self._held: bytearray | None = None
         self.position = 0
         self.checksum = 0
@@ -28,7 +33,8 @@ class CountedSink:
             return len(data)
         self._sink.write(data)
         self.position += len(data)
-        self.checksum = crc32(data, self.checksum)
+        if self._sums_up:
+            self.checksum = crc32(data, self.checksum)
         return len(data)
 
     def begin_checksum(self) -> int:

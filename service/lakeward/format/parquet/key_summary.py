@@ -18,6 +18,7 @@ See:     docs/decisions/0040-a-seal-on-the-keys.md
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import struct
 from collections.abc import Mapping, Sequence
@@ -27,8 +28,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.format.bloom_filter import BloomFilter
-from lakeward.format.bloom_lookup import SIMPLE_TYPE_CODE
-from lakeward.format.bloom_size import NOTABLE_RATE, ROW_BYTES_MAX
+from lakeward.format.bloom_lookup import SIMPLE_TYPE_CODE, TYPE_CODE, BloomRows
+from lakeward.format.bloom_size import NOTABLE_RATE, ROW_BYTES_MAX, size_for
 from lakeward.format.murmur import key_buffers
 
 BLOOM_KEY = "org.apache.hudi.bloomfilter"
@@ -39,6 +40,8 @@ SEAL_KEY = "lakeward.seal"
 """The entry has the seal. Hudi passes over entries that it does not know."""
 
 _VERSION = "1"
+_LARGER_MAX = 1.5
+"""A joined filter may have so many times the size of one that is made for all keys."""
 _SEALED_ENTRIES = (BLOOM_KEY, BLOOM_TYPE_KEY, MIN_KEY, MAX_KEY)
 # From here on the order of UTF-8 bytes is not that of UTF-16 units: a lead byte of 0xEE is U+E000 or greater.
 _ORDERS_DIFFER_FROM = 0xEE
@@ -142,6 +145,35 @@ class KeySummary:
             self.min_key = smallest
         if self.max_key is None or java_order_of(largest) > java_order_of(self.max_key):
             self.max_key = largest
+
+
+def join_entries(footers: Sequence[Mapping[str, str]], *, keys: int, bloom_bytes_max: int) -> dict[str, str] | None:
+    """What these footers say of keys, as one; None where a new filter of all keys is needed.
+
+    The filter has the rows of all their filters, and so errs as often as they do together: a key that is looked for is
+    found in no more files than before.
+
+    Args:
+        keys: how many they have together. Many small filters would take much more than one of them all.
+        bloom_bytes_max: what the bits may take.
+    """
+    try:
+        blooms = [BloomRows.of_base64(each[BLOOM_KEY].encode(), each[BLOOM_TYPE_KEY]) for each in footers]
+        smallest, largest = [each[MIN_KEY] for each in footers], [each[MAX_KEY] for each in footers]
+    except (KeyError, ValueError):
+        return None
+    size = sum(each.count * each.bits // 8 for each in blooms)
+    if size > min(bloom_bytes_max, _LARGER_MAX * size_for(max(1, keys), bloom_bytes_max)[0] // 8):
+        return None
+    joined = BloomRows.joined(blooms)
+    if joined is None:
+        return None
+    return {
+        BLOOM_KEY: base64.b64encode(joined).decode("ascii"),
+        BLOOM_TYPE_KEY: TYPE_CODE,
+        MIN_KEY: min(smallest, key=java_order_of),
+        MAX_KEY: max(largest, key=java_order_of),
+    }
 
 
 def seal(entries: Mapping[str, str], extents: Sequence[Extent], checksums: Sequence[int]) -> str:

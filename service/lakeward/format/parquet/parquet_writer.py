@@ -5,9 +5,11 @@ Touches: the sink it is given.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from typing import BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -16,6 +18,10 @@ from lakeward.format.avro.column_names import META_COLUMNS
 
 PAGE_BYTES = 1024 * 1024
 """What the library makes a page of."""
+# The library looks at the size of a page only after so many values: with its 1,024, a page of wide rows was as large as
+# the row group, and a page cannot be decoded in part. 64 cost some 3 % of the encoding.
+VALUES_AT_ONCE_MAX = 64
+_NAME_COLUMN = "_hoodie_file_name"
 # Meta columns that repeat: one value per commit, per partition, per file.
 _REPEATED_META_COLUMNS = ("_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_file_name")
 _SAMPLE_ROWS = 16_384
@@ -64,3 +70,25 @@ def repeated_columns(table: pa.Table) -> list[str]:
         if distinct * _REPEATS_MIN <= sample.num_rows:
             repeated.append(column.name)
     return repeated
+
+
+class FileNames:
+    """Files with nothing but the column of a file's name, in so many rows; most row groups have as many."""
+
+    def __init__(self, file_name: str, *, codec: str, nullable: bool) -> None:
+        self._name = pa.array([file_name], type=pa.string())
+        self._codec = codec
+        self._schema = pa.schema([pa.field(_NAME_COLUMN, pa.dictionary(pa.int32(), pa.string()), nullable=nullable)])
+        self._last = (0, io.BytesIO())
+
+    def of(self, rows: int) -> BinaryIO:
+        if self._last[0] != rows:
+            names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, dtype=np.int32)), self._name)
+            sink = io.BytesIO()
+            writer = open_writer(
+                sink, self._schema, codec=self._codec, repeated=[_NAME_COLUMN], values_at_once=VALUES_AT_ONCE_MAX
+            )
+            writer.write_table(pa.Table.from_arrays([names], schema=self._schema), row_group_size=rows)
+            writer.close()
+            self._last = (rows, sink)
+        return self._last[1]

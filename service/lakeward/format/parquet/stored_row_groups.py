@@ -10,8 +10,8 @@ moves by as much as its column chunk did. One chunk is never carried over, that 
 Touches: the source it is given, by seeking and reading; the sink it is given, by writing behind what is there.
 Keeps:   1. a file of which anything is not understood gives no row groups, but `NotCopyable`: fields that are not known
             here, chunks that lie on one another or in another file, encryption;
-         2. the range of keys of a row group is exact, and there are ranges of its other texts and bytes, or the row
-            group is no `StoredRowGroup`;
+         2. the range of keys of a row group is exact, where a reader asks for it, and there are ranges of its other
+            texts and bytes, or the row group is no `StoredRowGroup`;
          3. two files of one form (`StoredRowGroups.form`) decode pages alike: the schema, the order of values and the
             library that wrote them are the same, byte by byte;
          4. what is held is a part of a chunk, what the footers say, and the indexes of the chunks that are copied: no
@@ -22,7 +22,7 @@ See:     docs/decisions/0047-untouched-row-groups-are-copied.md, docs/decisions/
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, BinaryIO
@@ -35,8 +35,20 @@ from lakeward.base.errors import BrokenFile
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.footer import TAIL_BYTES, footer_bytes
 from lakeward.format.parquet.key_summary import Extent, SealedKeys, read_sealed_keys
+from lakeward.format.parquet.metadata_without_bloom import metadata_without_bloom
 from lakeward.format.parquet.pages import BadPage
-from lakeward.format.parquet.thrift_tree import BYTES_MAX, I32, I64, STRUCT, Struct, Values, read_struct, write_struct
+from lakeward.format.parquet.thrift_tree import (
+    BINARY,
+    BYTES_MAX,
+    I32,
+    I64,
+    LIST,
+    STRUCT,
+    Struct,
+    Values,
+    read_struct,
+    write_struct,
+)
 from lakeward.storage.storage import is_of_storage
 
 _MAGIC = b"PAR1"
@@ -93,7 +105,7 @@ class StoredRowGroup:
     size_bytes: int
     """Bytes of its pages when they are not compressed."""
     min_key: bytes
-    """The smallest record key of its rows, all of it, as UTF-8; so the greatest."""
+    """The smallest record key of its rows, all of it, as UTF-8; so the greatest. Empty where not asked for."""
     max_key: bytes
     description: Struct
     """What the footer says of it."""
@@ -133,10 +145,14 @@ class StoredRowGroups:
         return read_sealed_keys(self.entries, [group.extent for group in self.groups])
 
 
-def read_stored_row_groups(source: BinaryIO, *, name: str, bytes_max: int = 2 * BYTES_MAX) -> StoredRowGroups:
+def read_stored_row_groups(
+    source: BinaryIO, *, name: str, bytes_max: int = 2 * BYTES_MAX, with_key_ranges: bool = True
+) -> StoredRowGroups:
     """Raises `NotCopyable` by the first two invariants and the fourth, `BrokenFile` for what is no Parquet file.
 
     Args:
+        with_key_ranges: without them row groups are copied whose keys are read, such as those of Hudi, whose footers do
+            not say that ranges are exact.
         bytes_max: what may be held in memory for copying all of them. Half of it is for the footer; as much as a half
             of that becomes another one where row groups are copied, and as much is for indexes.
     """
@@ -145,7 +161,9 @@ def read_stored_row_groups(source: BinaryIO, *, name: str, bytes_max: int = 2 * 
         _check_indexes(tree, bytes_max // 4)
         return StoredRowGroups(
             form=write_struct(tree.without((_ROWS, _GROUPS, _ENTRIES))),
-            groups=tuple(_stored(index, group, end) for index, group in enumerate(tree.get(_GROUPS).values)),
+            groups=tuple(
+                _stored(index, group, end, with_key_ranges) for index, group in enumerate(tree.get(_GROUPS).values)
+            ),
             entries={
                 entry.get(1).decode(errors="replace"): entry.get(2, b"").decode(errors="replace")
                 for entry in tree.get(_ENTRIES, Values(STRUCT, [])).values
@@ -189,12 +207,12 @@ class RowGroupCopies:
         assert of_names.get(_GROUP_ROWS) == group.rows
         (new_names,) = of_names.get(_CHUNKS).values
         start = self._sink.tell()
-        found = 0
+        found = None if checksum is None else 0
         chunks = list(group.description.get(_CHUNKS).values)
         for stretch in _stretches(chunks):
             if _path(chunks[stretch[0]]) == _NAME_PATH:
                 (index,) = stretch
-                if checksum is not None:
+                if found is not None:
                     found = _sum_up(_pieces(source, *_place(chunks[index])), found)
                 chunks[index] = self._copy_chunks(names, [new_names])[0][0]
                 continue
@@ -224,7 +242,27 @@ class RowGroupCopies:
             ending: as the library would end the file, from `at` on.
         """
         length = footer_bytes(ending[-TAIL_BYTES:], file=self._file_name)
-        tail = bytearray(ending[: -TAIL_BYTES - length])
+        tail = self._with_indexes(ending[: -TAIL_BYTES - length], at)
+        tree = _read(ending[-TAIL_BYTES - length : -TAIL_BYTES], bytes_max=None)
+        groups = tree.get(_GROUPS).values
+        for before, group in reversed(self._groups):
+            groups.insert(before, group)
+        return tail + _footer_of(tree.fields, groups)
+
+    def end_as(self, form: bytes, entries: Mapping[str, str], at: int) -> bytes:
+        """What ends a file that has copied row groups alone, and their form."""
+        of_entries = [
+            Struct({1: (BINARY, name.encode()), 2: (BINARY, value.encode())}) for name, value in entries.items()
+        ]
+        fields = _read(form).fields | {
+            _ROWS: (I64, 0),
+            _GROUPS: (LIST, Values(STRUCT, [])),
+            _ENTRIES: (LIST, Values(STRUCT, of_entries)),
+        }
+        return self._with_indexes(b"", at) + _footer_of(fields, [group for _, group in self._groups])
+
+    def _with_indexes(self, ending: bytes, at: int) -> bytes:
+        tail = bytearray(ending)
         for chunk, offset_index, column_index in self._indexes:
             if offset_index:
                 chunk.fields[_OFFSET_INDEX] = (I64, at + len(tail))
@@ -234,36 +272,30 @@ class RowGroupCopies:
                 chunk.fields[_COLUMN_INDEX] = (I64, at + len(tail))
                 chunk.fields[_COLUMN_INDEX_BYTES] = (I32, len(column_index))
                 tail += column_index
-        tree = _read(ending[-TAIL_BYTES - length : -TAIL_BYTES], bytes_max=None)
-        groups = tree.get(_GROUPS).values
-        for before, group in reversed(self._groups):
-            groups.insert(before, group)
-        groups = [
-            group.replace({_ORDINAL: index}) if _ORDINAL in group.fields else group
-            for index, group in enumerate(groups)
-        ]
-        rows = sum(group.get(_GROUP_ROWS) for group in groups)
-        data = write_struct(tree.replace({_ROWS: rows, _GROUPS: Values(STRUCT, groups)}))
-        return bytes(tail) + data + len(data).to_bytes(4, "little") + _MAGIC
+        return bytes(tail)
 
     @property
     def places(self) -> list[int]:
         """The places that the row groups have in the file, as they were copied."""
         return [encoded + before for before, (encoded, _) in enumerate(self._groups)]
 
-    def _copy_chunks(self, source: BinaryIO, chunks: Sequence[Struct], checksum: int = 0) -> tuple[list[Struct], int]:
+    def _copy_chunks(
+        self, source: BinaryIO, chunks: Sequence[Struct], checksum: int | None = None
+    ) -> tuple[list[Struct], int | None]:
         """Copy chunks that lie one behind the other; what the new footer says of them, and the checksum so far."""
         start, end = _place(chunks[0])[0], _place(chunks[-1])[1]
         moved_by = self._sink.tell() - start
         for data in _pieces(source, start, end):
-            checksum = crc32(data, checksum)
+            checksum = None if checksum is None else crc32(data, checksum)
             self._sink.write(data)
         return [self._moved(source, chunk, moved_by) for chunk in chunks], checksum
 
     def _moved(self, source: BinaryIO, chunk: Struct, moved_by: int) -> Struct:
         facts = chunk.get(_FACTS)
         offsets = {n: facts.get(n) + moved_by for n in (_DATA_OFFSET, _DICTIONARY_OFFSET) if facts.get(n)}
-        taken = chunk.replace({_FACTS: facts.replace(offsets)}).without(_INDEX_FIELDS)
+        offset = chunk.get(_CHUNK_OFFSET)
+        moved = {_FACTS: facts.replace(offsets), _CHUNK_OFFSET: offset + moved_by if offset else 0}
+        taken = chunk.replace(moved).without(_INDEX_FIELDS)
         places, column_index = _indexes(source, chunk)
         offset_index = b""
         if places is not None:
@@ -274,48 +306,83 @@ class RowGroupCopies:
         return taken
 
 
+def _footer_of(fields: Mapping[int, tuple[int, Any]], groups: Sequence[Struct]) -> bytes:
+    groups = [
+        group.replace({_ORDINAL: index}) if _ORDINAL in group.fields else group for index, group in enumerate(groups)
+    ]
+    rows = sum(group.get(_GROUP_ROWS) for group in groups)
+    tree = Struct(dict(sorted(fields.items()))).replace({_ROWS: rows, _GROUPS: Values(STRUCT, groups)})
+    data = write_struct(tree)
+    return data + len(data).to_bytes(4, "little") + _MAGIC
+
+
 def find_difference(
     source: BinaryIO, output: BinaryIO, pairs: Iterable[tuple[int, int]], *, file_name: str
 ) -> str | None:
-    """What a row group of the source and the one that it became differ in, but for the file's name.
+    """`RowGroupComparison.find_difference` where one file was copied from."""
+    return RowGroupComparison(output, file_name=file_name).find_difference(source, pairs)
+
+
+class RowGroupComparison:
+    """An output beside the files from which row groups of it were copied.
 
     The footers are read by the library and not by the code that wrote one of them. The pages are compared as bytes.
-
-    Args:
-        pairs: the places of row groups in the source and in the output.
-        file_name: what all rows of the latter say.
     """
-    try:
-        return _find_difference(source, output, pairs, file_name)
-    except (pa.ArrowException, OSError, BadPage) as error:
-        if is_of_storage(error):
-            raise
-        return f"what was copied cannot be read: {error}"
 
+    def __init__(self, output: BinaryIO, *, file_name: str) -> None:
+        """
+        Args:
+            file_name: what all rows of the output say.
+        """
+        self._output = output
+        self._file_name = file_name
 
-def _find_difference(
-    source: BinaryIO, output: BinaryIO, pairs: Iterable[tuple[int, int]], file_name: str
-) -> str | None:
-    before, after = pq.read_metadata(source), pq.read_metadata(output)
-    names = ParquetBatches(output, where=f"the base file {file_name}")
-    for of_source, of_output in pairs:
-        old, new = before.row_group(of_source), after.row_group(of_output)
-        where = f"the row group {of_output}, copied from {of_source},"
-        if (old.num_rows, old.num_columns) != (new.num_rows, new.num_columns):
-            return f"{where} has {new.num_rows} rows where {old.num_rows} were"
-        for index in range(new.num_columns):
-            column = new.column(index)
-            if column.path_in_schema != _NAME_COLUMN and not _are_same(source, old.column(index), output, column):
-                return f"{where} has other bytes in the column {column.path_in_schema}"
-        rows = 0
-        # As a dictionary: as texts they would take longer to decode than all pages to compare.
-        for batch in names.read([_NAME_COLUMN], rows_max=new.num_rows, groups=[of_output], dictionaries=[_NAME_COLUMN]):
-            rows += batch.num_rows
-            if set(batch.column(0).unique().to_pylist()) != {file_name}:
-                return f"{where} has rows of another file's name"
-        if rows != new.num_rows:
-            return f"{where} has {rows} file names for {new.num_rows} rows"
-    return None
+    @cached_property
+    def _names(self) -> ParquetBatches:
+        return ParquetBatches(self._output, where=f"the base file {self._file_name}", with_bloom=False)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many rows and row groups the output has."""
+        return self._names.metadata.num_rows, self._names.metadata.num_row_groups
+
+    def find_difference(self, source: BinaryIO, pairs: Iterable[tuple[int, int]]) -> str | None:
+        """What a row group of the source and the one that it became differ in, but for the file's name.
+
+        Args:
+            pairs: the places of row groups in the source and in the output.
+        """
+        try:
+            return self._find_difference(source, pairs)
+        except (pa.ArrowException, OSError, BadPage) as error:
+            if is_of_storage(error):
+                raise
+            return f"what was copied cannot be read: {error}"
+
+    def _find_difference(self, source: BinaryIO, pairs: Iterable[tuple[int, int]]) -> str | None:
+        before, after = metadata_without_bloom(source) or pq.read_metadata(source), self._names.metadata
+        for of_source, of_output in pairs:
+            old, new = before.row_group(of_source), after.row_group(of_output)
+            where = f"the row group {of_output}, copied from {of_source},"
+            if (old.num_rows, old.num_columns) != (new.num_rows, new.num_columns):
+                return f"{where} has {new.num_rows} rows where {old.num_rows} were"
+            for index in range(new.num_columns):
+                column = new.column(index)
+                is_name = column.path_in_schema == _NAME_COLUMN
+                if not is_name and not _are_same(source, old.column(index), self._output, column):
+                    return f"{where} has other bytes in the column {column.path_in_schema}"
+            rows = 0
+            # As a dictionary: as texts they would take longer to decode than all pages to compare.
+            names = self._names.read(
+                [_NAME_COLUMN], rows_max=new.num_rows, groups=[of_output], dictionaries=[_NAME_COLUMN]
+            )
+            for batch in names:
+                rows += batch.num_rows
+                if set(batch.column(0).unique().to_pylist()) != {self._file_name}:
+                    return f"{where} has rows of another file's name"
+            if rows != new.num_rows:
+                return f"{where} has {rows} file names for {new.num_rows} rows"
+        return None
 
 
 def _are_same(source: BinaryIO, old: Any, output: BinaryIO, new: Any) -> bool:
@@ -340,7 +407,7 @@ def _library_start(chunk: Any) -> int:
     return int(chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset)
 
 
-def _stored(index: int, group: Struct, end: int) -> StoredRowGroup:
+def _stored(index: int, group: Struct, end: int, with_key_ranges: bool) -> StoredRowGroup:
     where = f"the row group {index}"
     chunks = group.get(_CHUNKS).values
     keys = [chunk for chunk in chunks if _path(chunk) == _KEY_PATH]
@@ -354,14 +421,19 @@ def _stored(index: int, group: Struct, end: int) -> StoredRowGroup:
         raise NotCopyable(f"{where} has columns that lie on one another, or outside of its file")
     if len(keys) != 1 or sum(_path(chunk) == _NAME_PATH for chunk in chunks) != 1:
         raise NotCopyable(f"{where} has not the columns of Hudi")
-    statistics = keys[0].get(_FACTS).get(_STATISTICS, Struct({}))
+    smallest, largest = _key_range(keys[0].get(_FACTS), where) if with_key_ranges else (b"", b"")
+    if not all(_has_range(chunk.get(_FACTS)) for chunk in chunks):
+        raise NotCopyable(f"{where} has a column of long values without a range")
+    return StoredRowGroup(index, group.get(_GROUP_ROWS), group.get(_BYTES), smallest, largest, group)
+
+
+def _key_range(facts: Struct, where: str) -> tuple[bytes, bytes]:
+    statistics = facts.get(_STATISTICS, Struct({}))
     smallest, largest = statistics.get(_MIN), statistics.get(_MAX)
     is_exact = statistics.get(_MIN_IS_EXACT) is True and statistics.get(_MAX_IS_EXACT) is True
     if not is_exact or smallest is None or largest is None or statistics.get(_NULLS) != 0:
         raise NotCopyable(f"{where} has no exact range of its keys")
-    if not all(_has_range(chunk.get(_FACTS)) for chunk in chunks):
-        raise NotCopyable(f"{where} has a column of long values without a range")
-    return StoredRowGroup(index, group.get(_GROUP_ROWS), group.get(_BYTES), smallest, largest, group)
+    return smallest, largest
 
 
 def _is_understood(chunk: Struct) -> bool:
@@ -370,8 +442,9 @@ def _is_understood(chunk: Struct) -> bool:
         isinstance(facts, Struct)
         and _KNOWN_OF_CHUNK.issuperset(chunk.fields)
         and _KNOWN_OF_FACTS.issuperset(facts.fields)
-        and chunk.get(_CHUNK_OFFSET) == 0
         and facts.get(_DATA_OFFSET) >= _start(facts)
+        # Java's writer has the place of the first page of data there, as of old.
+        and chunk.get(_CHUNK_OFFSET) in (0, facts.get(_DATA_OFFSET))
     )
 
 

@@ -61,6 +61,7 @@ from lakeward.services.clustering.run.moving_flow import MovedGroup, MovingFlow,
 from lakeward.services.clustering.run.packed_file import PackSpec
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
+from lakeward.table.new_table import COPY_ON_WRITE
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import OTHER_BUCKETS, hoodie_folder
 from lakeward.write.assignment import Unassigned
@@ -268,6 +269,8 @@ class _Packing:
                     file_group=slice_.group_id,
                 )
         reading = table_reading(snapshot, merges=True)
+        # Compactions to come, which are spared sorting, there are none of.
+        any_order = snapshot.config.table_type.upper() == COPY_ON_WRITE
         replaced: dict[str, tuple[str, ...]] = {}
         targets: list[WriteTarget] = []
         for group in self._planned:
@@ -285,7 +288,7 @@ class _Packing:
                 for number in range(group.outputs)
             )
             targets += new
-            self.specs.append(PackSpec(new[0], slices))
+            self.specs.append(PackSpec(new[0], slices, in_any_order=any_order))
             self.moved.append(MovedGroup(slices, tuple(slice_.bytes for slice_ in group.slices), new))
             replaced[path] = (*replaced.get(path, ()), *(slice_.file_id for slice_ in group.slices))
         return Assignment(tuple(targets), {}, replaced, taken)
