@@ -71,6 +71,8 @@ COMMANDS: Sequence[tuple[str, Sequence[str]]] = (
     ("ttl", ("{table}", "--keep", "1d", *DRY)),
     ("metadata compact", ("{table}", *DRY)),
     ("metadata clean", ("{table}", *DRY)),
+    ("metadata drop", ("{table}", "record_index", *STOPPED)),
+    ("index build --type metadata", ("{table}", "--kind", "record", *STOPPED)),
     ("metadata disable", ("{table}", *DRY)),
     ("table upgrade", ("{table}", "--to", "10", *DRY)),
     ("service", ("{table}", *STOPPED)),

@@ -87,6 +87,7 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
         ("TABLE", "--type", "record", *CONF),
         ("TABLE", "--type", "postgres"),
         ("TABLE", "--type", "postgres", "--url", AWAY),
+        ("TABLE", "--type", "metadata", "--kind", "record", "--writers", "stopped"),
     ],
     "index update": [("TABLE", "--type", "postgres"), ("TABLE", "--type", "postgres", "--url", AWAY)],
     "index tee": [

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.format.timeline.instant import State
 from tests.crash.compacting import everything
 from tests.crash.harness import Case, Extent, Place, Row, cases_of
@@ -25,6 +26,7 @@ from tests.services.metadata.run.test_compaction import (
 )
 from tests.services.metadata.run.test_metadata_clean import cleans, compacted_copy, files, older_files
 from tests.services.metadata.run.test_removal import config
+from tests.services.together.metadata_index import test_initial_build
 
 pytestmark = pytest.mark.crash
 
@@ -102,6 +104,28 @@ def aborting_an_indexing(golden: str, folder: Path) -> Case:
     return Case(table=table, run=run, again=again, check_now=check_now, check_end=check_end)
 
 
+def building_an_index(name: str, folder: Path) -> Case:
+    """The properties name no index but one that is right, and the next build makes one and leaves nothing. Keeps 2 of
+    services/together/metadata_index/initial_build."""
+    table = test_initial_build.unindexed(folder)
+    rows, built = test_initial_build.truth(table), config(table).built_metadata_partitions
+
+    def run(base: Path, storage: Any, processes: ScriptedProcesses) -> None:
+        test_initial_build.build(base, storage, processes)
+
+    def check_now(base: Path, whole: Path) -> None:
+        assert test_initial_build.truth(base) == rows
+        if config(base).built_metadata_partitions != built:
+            assert test_initial_build.places(base) == rows
+
+    def check_end(base: Path, whole: Path) -> None:
+        assert config(base).built_metadata_partitions == (*built, RECORD_INDEX)
+        assert test_initial_build.places(base) == rows
+        assert metadata_leftovers(base) == []
+
+    return Case(table=table, run=run, check_now=check_now, check_end=check_end)
+
+
 KILLED = Extent(check=(KILL,), test=(KILL,))
 NIGHTLY = Extent(test=())
 ONE_RETAINED = {"lakeward.services.metadata.plan.dead_slices.RETAINED_COMMITS": 1}
@@ -115,6 +139,7 @@ ROWS = (
     Row(make=cleaning_metadata, table=GOLDEN[1], disk=NIGHTLY, store=NIGHTLY, patches=ONE_RETAINED),
     Row(make=cleaning_metadata, table=VERSION_10, disk=NIGHTLY, patches=ONE_RETAINED),
     Row(make=aborting_an_indexing, table=GOLDEN[0], disk=KILLED),
+    Row(make=building_an_index, table="three-groups", disk=KILLED),
 )
 
 

@@ -108,6 +108,11 @@ def build_folder(base_path: str, kind: LookupType, record: RecordOptions) -> str
     return f"{record.folder(base_path)}-{kind}-{BUILD_FOLDER}"
 
 
+def metadata_build_folder(base_path: str) -> str:
+    """The folder of builds of the record index of the metadata table."""
+    return join(hoodie_folder(base_path), FOLDER, f"metadata-{BUILD_FOLDER}")
+
+
 def build_under_way(storage: Storage, snapshot: TableSnapshot, folder: str) -> BuildProgress | None:
     """A build that is under way, or was stopped; None where nothing is there of any."""
     found = list_checkpoints(storage, folder)

@@ -24,7 +24,7 @@ from lakeward.format.stats.stats_value import StatsVersion
 from lakeward.storage.storage import Storage
 from lakeward.table.table_config import HOODIE_FOLDER, TableConfig
 
-_PATH_PROPERTY = "hoodie.table.index.defs.path"
+PATH_PROPERTY = "hoodie.table.index.defs.path"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class IndexedColumns:
 
 def index_definitions_path(base_path: str, config: TableConfig) -> str:
     """Raises `UntrustedName`."""
-    relative = config.get(_PATH_PROPERTY) or INDEX_DEFINITIONS_PATH
+    relative = config.get(PATH_PROPERTY) or INDEX_DEFINITIONS_PATH
     parts = relative.split("/")
     if parts[0] != HOODIE_FOLDER or {"", ".", ".."} & set(parts):
         raise UntrustedName(
             f"The index definitions of {base_path} are not where they can be trusted.",
-            why=f"{_PATH_PROPERTY} is {relative!r}, and it must lie below {HOODIE_FOLDER}.",
+            why=f"{PATH_PROPERTY} is {relative!r}, and it must lie below {HOODIE_FOLDER}.",
             remedy="Correct the property.",
         )
     return join(base_path, relative)

@@ -18,8 +18,10 @@ from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.index.builds import BuildArguments, ByteRateOption, describe_state, state_as_json
 from lakeward.cli.index.filter_cache import build_cache, update_cache
 from lakeward.cli.index.group import work_watched
+from lakeward.cli.index.metadata_build import MetadataArguments, build_in_metadata_table
 from lakeward.cli.index.own_index import DatabaseOption, RateOption, RecordShapeArguments, indexes_of
 from lakeward.cli.options.engine import EngineArguments
+from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.index.index_type import IndexType, LookupType, lookup_type
 from lakeward.index.settlement import check_not_built
@@ -30,18 +32,23 @@ OwnTypeOption = Annotated[
     LookupType | None,
     typer.Option("--type", parser=lookup_type, metavar="<record|postgres|bloom>", help="Index type."),
 ]
+BuiltTypeOption = Annotated[
+    LookupType | None,
+    typer.Option("--type", parser=lookup_type, metavar="<record|postgres|bloom|metadata>", help="Index type."),
+]
 
 _CAN_BE_BUILT = {
     IndexType.RECORD: "hash buckets of record keys below the table's .hoodie, or in the configured location",
     IndexType.POSTGRES: "record keys in a PostgreSQL database, that of the store or --url",
     IndexType.BLOOM: "a cache of the filters and ranges in base files, by which lookups open fewer files",
+    IndexType.METADATA: "a partition of the metadata table, Hudi's own: with --kind record its record index",
 }
 
 
 def build(
     *,
     opened: ZonedTable,
-    index_type: OwnTypeOption = None,
+    index_type: BuiltTypeOption = None,
     by_partition: Annotated[
         bool, typer.Option("--by-partition", help="Keys are unique in a partition, not in the whole table.")
     ] = False,
@@ -58,8 +65,11 @@ def build(
     keys_per_second: RateOption = None,
     dry_run: DryRunOption = False,
     url: DatabaseOption = None,
+    of_metadata: MetadataArguments,
+    writers: LockArguments,
 ) -> Result:
-    """Build an index of a table from its rows. The table's rows and timeline are read only; no lock is taken.
+    """Build an index of a table from its rows. For an index of Lakeward's own the table's rows and timeline are read
+    only, and no lock is taken.
 
     An index of type record is below the table's .hoodie, or in the configured location; one of type postgres is in the
     database of the store. The keys of each file group are read by a task of their own, and kept until the index is
@@ -68,8 +78,29 @@ def build(
 
     With --type bloom the filters and ranges in the footers of base files are gathered below the table's .hoodie, so
     that lookups open no footers. That is a cache: what it lacks is read from the footers.
+
+    With --type metadata --kind record Hudi's record index is built, a partition of the table's metadata table, on a
+    table that has a metadata table without it. Writers that share the lock go on meanwhile; it is published in a moment
+    in which no write is pending. From then on each Hudi writer keeps it up to date whose options have it on, and one
+    whose options have it off removes it: set hoodie.metadata.record.index.enable=true for all of them first (since Hudi
+    1.1 also called hoodie.metadata.global.record.level.index.enable).
     """
     index_type = _said(index_type, "build")
+    if index_type is IndexType.METADATA:
+        if by_partition or with_logs:
+            raise UsageError(
+                "--by-partition and --with-logs do not go with --type metadata.",
+                why="The record index of the metadata table is over the whole table, and has the keys of logs.",
+                remedy="Leave them out.",
+            )
+        tasks = BuildArguments(engine, bytes_per_second)
+        return build_in_metadata_table(opened, of_metadata, tasks, writers, dry_run=dry_run)
+    if of_metadata.is_said:
+        raise UsageError(
+            f"--kind and --yield-to-writers do not go with --type {index_type}.",
+            why="They are of an index of the metadata table.",
+            remedy="Leave them out.",
+        )
     given_shape = shape.over(index_type)
     given = BuildArguments(engine, bytes_per_second)
     take = opened.snapshot

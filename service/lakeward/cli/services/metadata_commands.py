@@ -96,8 +96,8 @@ def drop(
     given: LockArguments,
     dry_run: DryRunOption = False,
 ) -> Result:
-    """Remove one partition of the metadata table, for example because it is wrong. Lakeward builds none: the next Hudi
-    writer whose options keep it rebuilds it."""
+    """Remove one partition of the metadata table, for example because it is wrong. The next Hudi writer whose options
+    keep it rebuilds it; record_index, `lakeward index build TABLE --type metadata --kind record` does, too."""
     locks = given.over(opened, dry_run=dry_run)
     return remove_partition(opened, partition, locks, dry_run=dry_run)
 

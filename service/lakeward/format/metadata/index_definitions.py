@@ -103,6 +103,14 @@ def with_source_fields(data: bytes, name: str, columns: Sequence[str], *, file: 
     return _dump(document)
 
 
+def with_definition(data: bytes, definition: IndexDefinition, *, file: str) -> bytes:
+    """The file with this definition, in the place of one of its name; all else as it was. Raises `BrokenFile`."""
+    parse_index_definitions(data, file=file)
+    document = orjson.loads(data) if data.strip() else {}
+    document["indexDefinitions"] = {**(document.get("indexDefinitions") or {}), definition.name: _fields(definition)}
+    return _dump(document)
+
+
 def dump_index_definitions(definitions: IndexDefinitions) -> bytes:
     """The file of a table that has none yet; `parse_index_definitions` gives them back."""
     return _dump({"indexDefinitions": {name: _fields(each) for name, each in definitions.by_name.items()}})

@@ -126,6 +126,8 @@ class Publication:
     staged: Mapping[str, int] = field(default_factory=dict)
     """What lies in the folder, by its path below the place's root, with its size."""
     participants: Sequence[StagedParticipant] = ()
+    afterwards: Callable[[], None] | None = None
+    """Said of the table once the instant is complete, under the same hold of the lock."""
 
 
 class Attempt:
@@ -210,7 +212,8 @@ class Attempt:
         # that said nothing yet; t2 we wake up. A clean may stay, the next process ends it. A compaction would be
         # carried out by Hudi's next writer, as of a time long past, and a write would hold others up without a
         # heartbeat that says it is dead; one that was completed already is left alone.
-        goes = self.action is MetadataAction.COMPACTION or isinstance(self.action, WriteAction)
+        goes = self.action in (MetadataAction.COMPACTION, MetadataAction.DELTA_COMMIT)
+        goes = goes or isinstance(self.action, WriteAction)
         if goes and self.files.find_completed() is None:
             self.files.roll_back()
             self.files.unschedule()
@@ -250,6 +253,8 @@ class Attempt:
         self._fencing.bring_staged(self._place.root, self.folder, publication.staged)
         fence()
         self._fencing.complete(self.files, staged, times[-1])
+        if publication.afterwards is not None:
+            publication.afterwards()
         return times[-1]
 
     def clear(self, *judged: Owner | None) -> None:
@@ -433,5 +438,6 @@ def rollback_place(storage: Storage, base_path: str, timeline: str) -> AttemptPl
     return AttemptPlace(storage, base_path, base_path, timeline, keeps_plans=False)
 
 
-def metadata_place(storage: Storage, base_path: str, timeline: str) -> AttemptPlace:
-    return AttemptPlace(storage, base_path, metadata_base_path(base_path), timeline, keeps_plans=False, extension=HFILE)
+def metadata_place(storage: Storage, base_path: str, timeline: str, *, native: bool = False) -> AttemptPlace:
+    root = metadata_base_path(base_path)
+    return AttemptPlace(storage, base_path, root, timeline, keeps_plans=False, extension=HFILE, native=native)

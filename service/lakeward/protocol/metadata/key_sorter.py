@@ -99,6 +99,10 @@ class KeySorter:
         self._sort()
         return sorted({group for run in self._runs for group in run.batches})
 
+    def count_written(self, group: int) -> int:
+        """How many keys were written; one that came in several runs counts in each."""
+        return sum(batch.written for run in self._runs for batch in run.batches.get(group, ()))
+
     def written(self, group: int) -> Iterator[Iterator[tuple[str, int]]]:
         """Keys with their places, for each run that has some."""
         for run in self._runs:

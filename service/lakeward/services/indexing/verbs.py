@@ -9,8 +9,8 @@ VERBS = (
         "index",
         help="Indexes, which know where record keys are: list, build, look up, verify, compare, remove.",
         verbs=(
-            Verb("build", "index.build_command:build", "/data/orders --type record"),
-            Verb("update", "index.build_command:update", "/data/orders --type record"),
+            Verb("build", "index.build_command:build", "/data/orders --type record", of=("metadata",)),
+            Verb("update", "index.build_command:update", "/data/orders --type record", of=("metadata",)),
             Verb("changes", "index.changes_command:changes", "/data/orders"),
             Verb("compare", "index.compare_command:compare", "/data/orders --type simple --type bloom"),
             Verb("inserts", "index.inserts_command:inserts", "/data/orders --into-logs"),

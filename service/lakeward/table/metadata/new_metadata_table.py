@@ -67,7 +67,9 @@ _FILE_IDS: Final = {
     RECORD_INDEX: "record-index",
     PARTITION_STATS: "partition-stats",
 }
-_FILE_GROUPS: Final = {FILES: 1, COLUMN_STATS: 2, BLOOM_FILTERS: 4, RECORD_INDEX: 10, PARTITION_STATS: 1}
+GLOBAL_RECORD_INDEX: Final = IndexDefinition(RECORD_INDEX, RECORD_INDEX, "", (), {"isPartitioned": "false"}, 1)
+"""The definition of a record index over all partitions, on tables whose definitions have versions."""
+FILE_GROUPS: Final = {FILES: 1, COLUMN_STATS: 2, BLOOM_FILTERS: 4, RECORD_INDEX: 10, PARTITION_STATS: 1}
 _TOKEN: Final = str(WriteToken(0, 0, 0))
 _LAYOUT: Final = 2
 _ACTION: Final = "deltacommit"
@@ -130,7 +132,7 @@ class NewMetadataTable:
         columns = indexed_columns(self.schema, (), version=StatsVersion.V2 if typed else StatsVersion.V1)
         defined = []
         if self.has_record_index and typed:
-            defined.append(IndexDefinition(RECORD_INDEX, RECORD_INDEX, "", (), {"isPartitioned": "false"}, 1))
+            defined.append(GLOBAL_RECORD_INDEX)
         stats_version = int(StatsVersion.V2) if typed else None
         defined.append(IndexDefinition(COLUMN_STATS, COLUMN_STATS, COLUMN_STATS, tuple(columns), {}, stats_version))
         return IndexDefinitions({each.name: each for each in defined})
@@ -158,8 +160,9 @@ class NewMetadataTable:
         completed = format_instant_time(done_millis, WESTERNMOST)
         for state in (State.REQUESTED, State.INFLIGHT):
             yield _timeline_path(instant_file_name(instant, _ACTION, state, _LAYOUT)), b""
-        for group in range(_FILE_GROUPS[partition]):
-            name, content = self._first_log(_file_id(partition, group), instant)
+        for group in range(FILE_GROUPS[partition]):
+            file_id, native = file_id_of(partition, group), self.version.has_native_logs
+            name, content = first_log(file_id, instant, self._records_schema, native=native)
             yield join(partition, name), content
         stats: dict[str, tuple[WriteStat, ...]] = {}
         if partition == FILES:
@@ -176,14 +179,6 @@ class NewMetadataTable:
         name = instant_file_name(instant, _ACTION, State.COMPLETED, _LAYOUT, completed)
         yield _timeline_path(name), write_commit_metadata(commit)
 
-    def _first_log(self, file_id: str, instant: str) -> tuple[str, bytes]:
-        """The log that begins a file group."""
-        if not self.version.has_native_logs:
-            return LogFileName(file_id, instant, 1, _TOKEN).text, empty_metadata_log(instant)
-        sink = io.BytesIO()
-        write_native_metadata_log(sink, instant=instant, schema_json=self._records_schema, entries=())
-        return NativeLogName(file_id, _TOKEN, instant, 1, NativeLogKind.DATA, HFILE).text, sink.getvalue()
-
     def _no_partitions(self, instant: str) -> tuple[str, bytes]:
         """The base file of `files` of a table without partitions."""
         schema = self._records_schema
@@ -191,15 +186,25 @@ class NewMetadataTable:
         sink = io.BytesIO()
         entries = [(ALL_PARTITIONS.encode(), record)]
         write_metadata_base_file(sink, schema_json=schema, entries=entries, keys_expected=len(entries))
-        return BaseFileName(_file_id(FILES, 0), _TOKEN, instant, HFILE).text, sink.getvalue()
+        return BaseFileName(file_id_of(FILES, 0), _TOKEN, instant, HFILE).text, sink.getvalue()
 
     @property
     def _records_schema(self) -> str:
         return metadata_schema(has_typed_stats=self.version.has_typed_stats)
 
 
-def _file_id(partition: str, group: int) -> str:
+def file_id_of(partition: str, group: int) -> str:
+    """The file id of a file group of a partition, by its number."""
     return f"{_FILE_IDS[partition]}-{group:04d}-0"
+
+
+def first_log(file_id: str, instant: str, schema_json: str, *, native: bool) -> tuple[str, bytes]:
+    """The log that begins a file group: its name and content."""
+    if not native:
+        return LogFileName(file_id, instant, 1, _TOKEN).text, empty_metadata_log(instant)
+    sink = io.BytesIO()
+    write_native_metadata_log(sink, instant=instant, schema_json=schema_json, entries=())
+    return NativeLogName(file_id, _TOKEN, instant, 1, NativeLogKind.DATA, HFILE).text, sink.getvalue()
 
 
 def _timeline_path(name: str) -> str:
@@ -209,7 +214,7 @@ def _timeline_path(name: str) -> str:
 def _stat(partition: str, name: str, size: int) -> WriteStat:
     """Field by field as Hudi writes it."""
     return replace(
-        file_stat(partition, _file_id(partition, 0), name, size),
+        file_stat(partition, file_id_of(partition, 0), name, size),
         prev_commit=NO_COMMIT,
         num_writes=1,
         num_inserts=1,

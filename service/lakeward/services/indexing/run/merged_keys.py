@@ -40,14 +40,19 @@ def located_keys(
         instant: the commit that all locations are said to be of.
     """
     paths, file_ids = (pa.array([group[part] for group, _ in made], pa.string()) for part in (0, 1))
+    for rows in placed_keys(storage, folder, [checkpoint for _, checkpoint in made]):
+        keys, places = rows.columns
+        instants = pa.repeat(pa.scalar(instant, pa.string()), rows.num_rows)
+        columns = [keys, paths.take(places), file_ids.take(places), instants]
+        yield pa.RecordBatch.from_arrays(columns, schema=LOCATIONS)
+
+
+def placed_keys(storage: Storage, folder: str, made: Sequence[KeyCheckpoint]) -> Iterator[pa.RecordBatch]:
+    """Each key with the number of its checkpoint, by keys. Raises as `located_keys`."""
     with _Levels() as levels:
-        for place, (_, checkpoint) in enumerate(made):
+        for place, checkpoint in enumerate(made):
             levels.add(BaseRun(checkpoint.name, _placed(storage, folder, checkpoint, place), ()))
-        for rows in _merged(levels.rest()):
-            keys, places = rows.columns
-            instants = pa.repeat(pa.scalar(instant, pa.string()), rows.num_rows)
-            columns = [keys, paths.take(places), file_ids.take(places), instants]
-            yield pa.RecordBatch.from_arrays(columns, schema=LOCATIONS)
+        yield from _merged(levels.rest())
 
 
 def _placed(storage: Storage, folder: str, checkpoint: KeyCheckpoint, place: int) -> Iterator[pa.RecordBatch]:

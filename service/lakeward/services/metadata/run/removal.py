@@ -147,6 +147,19 @@ def check_nothing_hidden(base_path: str, partitions: Collection[str]) -> None:
         )
 
 
+def take_unnamed_aside(storage: Storage, base_path: str, partition: str, *, by: int, fence: Fence) -> None:
+    """What lies in the place of a partition that the properties do not name goes, before it is built. Under the lock.
+
+    Args:
+        by: number of the attempt that builds it.
+    """
+    folder = join(metadata_base_path(base_path), check_relative_path(partition))
+    for each in ([folder] if storage.list(folder) else []) + taken_aside(storage, base_path):
+        fence()
+        if (moved := _take_away(storage, each, base_path, by, fence)) is not None:
+            storage.delete_folder(moved)
+
+
 def taken_aside(storage: Storage, base_path: str) -> list[str]:
     """The folders that a removal took away and left; the next one deletes them."""
     return [status.path for status in storage.list(_temp_folder(base_path)) if _is_aside(status.name)]

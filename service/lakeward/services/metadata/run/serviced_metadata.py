@@ -74,4 +74,6 @@ def check_obstacles(table: ServicedTable, now: ServicedMetadata) -> None:
 def metadata_attempt(table: ServicedTable, metadata: MetadataTable, instant: str, action: MetadataAction) -> Attempt:
     """This process's attempt at an instant of the metadata table's timeline, and what there may be of others at it."""
     timeline = timeline_folder(metadata.base_path, metadata.config)
-    return Attempt(metadata_place(table.storage, table.base_path, timeline), instant, action, table.owner)
+    native = metadata.config.version.has_native_logs
+    place = metadata_place(table.storage, table.base_path, timeline, native=native)
+    return Attempt(place, instant, action, table.owner)

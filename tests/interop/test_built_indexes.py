@@ -1,0 +1,89 @@
+"""Indexes of the metadata table built by us, on tables of Hudi that have none: their records are those that Hudi's own
+writer makes when it enables the same index, Hudi's writers find each key by it and keep it, and it has what they
+committed while it was built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakeward.base.clock import Clock
+from lakeward.format.metadata.partition import RECORD_INDEX
+from lakeward.format.metadata.record import RecordIndexRecord
+from tests.hudi.table import HudiTable, TableShape
+from tests.interop.lakeward_cli import lakeward
+from tests.interop.test_metadata_reading import assert_as_hudi_sees_it, encoded
+from tests.interop.test_metadata_services import upsert, values
+from tests.services.metadata.run.test_compaction import records
+from tests.services.together.metadata_index.test_initial_build import build_between
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+BY_METADATA = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "true"}
+WITHOUT = {**BY_METADATA, "hoodie.metadata.record.index.enable": "false"}
+WITH = {**BY_METADATA, "hoodie.metadata.record.index.enable": "true", "hoodie.index.type": "RECORD_INDEX"}
+GLOBALLY = {**WITH, "hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX"}
+COMPACTS = {"hoodie.metadata.compact.max.delta.commits": "1"}
+TABLE_TYPES = ["MERGE_ON_READ", pytest.param("COPY_ON_WRITE", marks=pytest.mark.wide)]
+
+
+def made(spark: SparkSession, path: Path, table_type: str) -> HudiTable:
+    """A table without a record index: updates and deletes, in logs where it has such."""
+    shape = TableShape(partition_fields="part", options={"hoodie.datasource.write.table.type": table_type, **WITHOUT})
+    table = HudiTable(spark, path, shape)
+    upsert(spark, table, 0, 200, "a")
+    upsert(spark, table, 50, 120, "b")
+    return table
+
+
+def record_index(table: HudiTable) -> dict[str, object]:
+    return encoded(dict(records(table.path)[RECORD_INDEX]))
+
+
+def assert_right(spark: SparkSession, table: HudiTable) -> dict[str, str]:
+    """Rows are the same by every listing, and the index is where they are."""
+    rows = values(table)
+    assert rows == values(table, **{"hoodie.metadata.enable": "false"})
+    found = records(table.path)[RECORD_INDEX]
+    assert {key for key, _ in found} == rows.keys()
+    for key, record in found:
+        assert isinstance(record, RecordIndexRecord) and record.partition == f"p{int(key[1:]) % 3}", key
+    exit_code, printed = lakeward("verify", str(table.path), "--all")
+    assert exit_code == 0, printed
+    return rows
+
+
+@pytest.mark.turns(30, together="built indexes")
+@pytest.mark.parametrize("table_type", TABLE_TYPES)
+def test_a_record_index(spark: SparkSession, tmp_path: Path, table_type: str):
+    """Built by the command, and built while Hudi writes; then Hudi's writers update, insert and delete by it, and
+    compact it."""
+    quiet = made(spark, tmp_path / "quiet", table_type)
+    hudis, busy = quiet.copy_to(tmp_path / "hudis"), quiet.copy_to(tmp_path / "busy")
+    before = values(quiet)
+
+    exit_code, printed = lakeward(
+        "index", "build", str(quiet.path), "--type", "metadata", "--kind", "record", "--writers", "stopped"
+    )
+    assert exit_code == 0 and printed["built"]["entries"] == len(before), printed
+    upsert(spark, hudis, 0, 1, "hudis", **WITH)
+    assert_as_hudi_sees_it(spark, quiet.path, tmp_path)
+    assert record_index(quiet) == record_index(hudis)
+
+    def happens(clock: Clock) -> None:
+        upsert(spark, busy, 110, 240, "meanwhile", **WITHOUT)
+
+    built = build_between(busy.path, happens, timezone=None)
+    assert built is not None and built.entries == len(before)
+    rows = assert_right(spark, busy)
+    upsert(spark, busy, 100, 300, "after", **GLOBALLY, **COMPACTS)
+    after = assert_right(spark, busy)
+    assert after.keys() - rows.keys() == {f"k{id}" for id in range(100, 300) if id % 7 and f"k{id}" not in rows}
+    upsert(spark, busy, 290, 310, "last", **WITH)
+    assert_right(spark, busy)
+    assert_as_hudi_sees_it(spark, busy.path, tmp_path)
