@@ -12,8 +12,10 @@ filter on a city reads by the ranges of footers, on average over the cities, and
 copying the files, read from the page cache, one at a time.
 
     python -m benchmarks.clustering [--files N] [--rows N] [--groups N] [--cores N,N] [--only KIND,..] [--without-hudi]
+                                    [--tables FOLDER]
 
-GROUPS file groups, as sizes alone, are planned.
+Keys are looked up in an open process, by the filters of files. GROUPS file groups, as sizes alone, are planned. The
+tables stay in FOLDER for other runs, or are those of a run before.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import lakeward as lakeward_api
 from benchmarks.measure import machine, measure, write_report
 from lakeward.base.clock import SystemClock
 from lakeward.merge.digest import Digest
@@ -49,6 +52,9 @@ from tests.synthetic_table import file_group, minute, snapshot_of
 
 MIB = 1024 * 1024
 CITIES = 2_000
+SMALL = 12
+"""The table on which Hudi warms up has so many files."""
+LOOKED_UP, ROWS_OF_A_KEY = 20, 997
 AS_COPY_ON_WRITE = {"hoodie.datasource.write.table.type": "COPY_ON_WRITE"}
 PLAN = "hoodie.clustering.plan.strategy."
 TARGET = 120 * MIB
@@ -93,16 +99,20 @@ def main() -> None:
     parser.add_argument("--cores", default="1,2")
     parser.add_argument("--only", default=",".join(RUNS))
     parser.add_argument("--without-hudi", action="store_true")
+    parser.add_argument("--tables", type=Path)
     arguments = parser.parse_args()
     before = machine()
     figures: dict[str, Any] = dict(vars(arguments)) | {"load_before": os.getloadavg()}
     figures["planning"] = planning(arguments.groups)
     with tempfile.TemporaryDirectory(prefix="clustering-", dir=os.environ.get("TMPDIR")) as name:
         runs = {what: RUNS[what] for what in arguments.only.split(",")}
-        tables = made(Path(name), sorted({run.table for run in runs.values()}), arguments.files, arguments.rows)
+        folder = arguments.tables or Path(name)
+        tables = {table: folder / table for table in ["small", *sorted({run.table for run in runs.values()})]}
+        if missing := [table for table, path in tables.items() if not path.exists()]:
+            make(folder, missing, arguments.files, arguments.rows)
         rows = {table: digest(path) for table, path in tables.items()}
         for table, path in tables.items():
-            figures[f"{table} before"] = layout(path) | copied(path, Path(name))
+            figures[f"{table} before"] = layout(path) | copied(path, Path(name)) | looked_up(path)
         for cores in map(int, arguments.cores.split(",")):
             with on_cores(cores):
                 for what, run in runs.items():
@@ -117,7 +127,7 @@ def main() -> None:
 
 def report(figures: dict[str, Any], what: str, cost: dict[str, Any], table: Path, rows: tuple[int, str]) -> None:
     """Keep what a run took and what it left, and delete the table."""
-    figures[what] = cost | layout(table) | {"equal": digest(table) == rows}
+    figures[what] = cost | layout(table) | looked_up(table) | {"equal": digest(table) == rows}
     print(f"{what}: {figures[what]}", file=sys.stderr)
     shutil.rmtree(table)
 
@@ -133,36 +143,61 @@ def on_cores(cores: int) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def made(folder: Path, tables: Sequence[str], files: int, rows: int) -> dict[str, Path]:
+def make(folder: Path, tables: Sequence[str], files: int, rows: int) -> None:
     """Keys are random, as are all other values. Hudi has written all files of a table in one commit."""
+    folder.mkdir(exist_ok=True)
     spark = start_spark(scratch=folder, memory="3g", at_full_speed=True)
     try:
         for number in range(files):
             pq.write_table(batch(number, rows), folder / f"rows-{number:05}.parquet")
         # A task of Spark, and so a file, for each.
         spark.conf.set("spark.sql.files.openCostInBytes", str(1024 * MIB))
-        frame = spark.read.parquet(*(str(path) for path in sorted(folder.glob("rows-*.parquet"))))
+        paths = [str(path) for path in sorted(folder.glob("rows-*.parquet"))]
+        frame = spark.read.parquet(*paths)
         for table in tables:
-            rows_of = frame.repartitionByRange(files, "id").sortWithinPartitions("id") if table == "ordered" else frame
+            rows_of = spark.read.parquet(*paths[:SMALL]) if table == "small" else frame
+            if table == "ordered":
+                rows_of = frame.repartitionByRange(files, "id").sortWithinPartitions("id")
             shape = TableShape(name="t", options=AS_COPY_ON_WRITE)
             HudiTable(spark, folder / table, shape).write(rows_of, "bulk_insert", **UNSORTED)
     finally:
         spark.stop()
         for path in folder.glob("rows-*.parquet"):
             path.unlink()
-    return {table: folder / table for table in tables}
+
+
+def looked_up(table: Path) -> dict[str, Any]:
+    """What a key takes that is there: in the middle of some, and how many file groups are read for it."""
+    keys = pq.ParquetFile(newest_files(table)[-1]).read_row_group(0, ["id"]).column("id").to_pylist()[::ROWS_OF_A_KEY]
+    opened, seconds, groups = lakeward_api.Table(str(table)), [], []
+    for key in keys[:LOOKED_UP]:
+        began = time.process_time()
+        scan = opened.scan(keys=[key])
+        assert scan.to_arrow().column("id").to_pylist() == [key]
+        seconds.append(time.process_time() - began)
+        groups.append(len(scan.scan.plan.slices))
+    return {
+        "cpu_ms_of_a_key": round(1000 * float(np.median(seconds)), 1),
+        "file_groups_of_a_key": float(np.mean(groups)),
+    }
 
 
 def copied(table: Path, folder: Path) -> dict[str, Any]:
-    """What it takes to copy the files, once they have been read."""
+    """What it takes to copy the files, once they have been read, as they are and each synced as Lakeward does."""
     paths = newest_files(table)
-    began, process = time.perf_counter(), time.process_time()
-    for path in paths:
-        with path.open("rb") as source, (folder / "copied").open("wb") as sink:
-            shutil.copyfileobj(source, sink, MIB)
-    found = {"copy_seconds": round(time.perf_counter() - began, 2), "bytes": sum(path.stat().st_size for path in paths)}
+    found: dict[str, Any] = {"bytes": sum(path.stat().st_size for path in paths)}
+    for how in ("copy", "synced_copy"):
+        began, process = time.perf_counter(), time.process_time()
+        for path in paths:
+            with path.open("rb") as source, (folder / "copied").open("wb") as sink:
+                shutil.copyfileobj(source, sink, MIB)
+                if how == "synced_copy":
+                    sink.flush()
+                    os.fsync(sink.fileno())
+        found[f"{how}_seconds"] = round(time.perf_counter() - began, 2)
+        found[f"{how}_cpu_seconds"] = round(time.process_time() - process, 2)
     (folder / "copied").unlink()
-    return found | {"copy_cpu_seconds": round(time.process_time() - process, 2)}
+    return found
 
 
 def batch(number: int, rows: int) -> pa.Table:
@@ -251,7 +286,8 @@ def by_hudi(
     spark = start_spark(scratch=folder, memory="3g", at_full_speed=True, cores=cores)
     try:
         by_keys = {what: run for what, run in runs.items() if run.hudi_keys}
-        for what, run in [("warming", next(iter(by_keys.values()))), *by_keys.items()]:
+        warming = replace(next(iter(by_keys.values())), table="small")
+        for what, run in [("warming", warming), *by_keys.items()]:
             copy = Path(shutil.copytree(tables[run.table], folder / f"hudi-{what}"))
             hudi = HudiTable(spark, copy, TableShape(name="t", options=AS_COPY_ON_WRITE))
             spark.read.format("hudi").load(str(copy)).count()
@@ -285,9 +321,14 @@ def planning(groups: int) -> dict[str, Any]:
         ],
         (),
     )
-    began = time.perf_counter()
+    began, process = time.perf_counter(), time.process_time()
     plan = plan_packing(found, PackOptions())
-    return {"seconds": round(time.perf_counter() - began, 2), "packed": plan.input_groups, "new": plan.outputs}
+    seconds = {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - process}
+    return {
+        **{name: round(each, 2) for name, each in seconds.items()},
+        "packed": plan.input_groups,
+        "new": plan.outputs,
+    }
 
 
 if __name__ == "__main__":

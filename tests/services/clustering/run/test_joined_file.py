@@ -11,6 +11,7 @@ import pytest
 from lakeward.base.errors import VerificationFailed
 from lakeward.format.parquet.joined_file import JoinedFileWriter, JoinedForm
 from lakeward.index.index_type import IndexType
+from lakeward.merge.memory_budget import MemoryBudget
 from lakeward.merge.rows.key_ascent import KeyAscent
 from lakeward.services.clustering.run import joined_file
 from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ, NewIndex, NewIndexes
@@ -89,6 +90,7 @@ def test_the_record_index_knows_the_keys(tmp_path: Path, copied: list[bool]) -> 
     [
         (COPY_ON_WRITE, True, []),
         (COPY_ON_WRITE, False, [False] * 3),
+        (COPY_ON_WRITE, False, [True] * 3),
         (MERGE_ON_READ, False, []),
     ],
 )
@@ -101,9 +103,12 @@ def test_files_that_overlap(
     copies: list[bool],
 ) -> None:
     """Keeps 1 of format/parquet/joined_file and Keeps 2 of services/clustering/run/packed_file: sorted ones are merged,
-    as are all of a table that is compacted. Others are joined, and their filters find all keys."""
+    as are all of a table that is compacted. Others are joined, and their filters, or one of their keys, find all keys.
+    """
     base = made(tmp_path / "t", table_type, OVERLAPPING)
     monkeypatch.setattr(joined_file._File, "is_sorted", are_sorted)
+    if all(copies):  # there is no room for the filters of all
+        monkeypatch.setattr(MemoryBudget, "bloom_filter", property(lambda self: 1))
     path = packed(base)
     assert copied == copies
     assert is_sorted(path) == (copies == [])

@@ -23,7 +23,7 @@ See:     docs/decisions/0144-packing-copies-row-groups.md
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import BinaryIO
@@ -41,7 +41,7 @@ from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.parquet.base_file import ROW_GROUP_ROWS, SHARE_OF_SMALL, SORTED_BY_KEY, BaseFileStats
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.joined_file import JoinedFileWriter, JoinedForm
-from lakeward.format.parquet.key_summary import MAX_KEY, MIN_KEY, join_entries
+from lakeward.format.parquet.key_summary import BLOOM_KEY, MAX_KEY, MIN_KEY, join_entries
 from lakeward.format.parquet.metadata_without_bloom import metadata_without_bloom
 from lakeward.format.parquet.stored_row_groups import (
     NotCopyable,
@@ -59,6 +59,9 @@ from lakeward.write.handles.key_changes import open_key_changes
 from lakeward.write.handles.stats import created_stat
 from lakeward.write.target import TargetResult, WriteContext, WriteTarget, WrittenFile
 
+_FIRST = 8
+"""Where row groups of so many files are small, the others are not looked at."""
+
 
 @dataclass(frozen=True, slots=True)
 class _File:
@@ -66,7 +69,7 @@ class _File:
     groups: tuple[StoredRowGroup, ...]
     form: JoinedForm
     names_nullable: bool
-    of_keys: Mapping[str, str]
+    of_keys: dict[str, str]
     """What the footer says of keys."""
     pairs: list[tuple[int, int]]
     """The places of its row groups, and those to which they went."""
@@ -179,12 +182,17 @@ def _joinable(
     if not slices or any(each.base_file is None or each.log_files or each.key_fields for each in slices):
         return None
     schema, budget = table_schema(context.schema), context.budget
-    files = list[_File]()
-    for each in slices:
+    files, bloom_bytes = list[_File](), 0
+    for number, each in enumerate(slices):
+        if number == _FIRST and _are_small(files, budget):
+            return None
         assert each.base_file is not None
         files.append(_read(storage, join(each.base_path, each.base_file), schema, budget.footer // len(slices)))
         if files[-1].form != files[0].form:
             return None
+        bloom_bytes += len(files[-1].of_keys.get(BLOOM_KEY, ""))
+        if bloom_bytes > 2 * budget.bloom_filter:
+            files[-1].of_keys.pop(BLOOM_KEY, None)  # then the new filter is made of the keys
     files = sorted((file for file in files if file.groups), key=lambda file: file.min_key)
     if not files or _are_small(files, budget):
         return None
