@@ -72,6 +72,9 @@ class Case:
     """The processes that run on a copy, which know who has died before."""
     every: int = 1
     """Each run takes seconds: CI's series is of one call in so many, from the last one on; `make nightly` runs all."""
+    differs: int = 0
+    """So many calls more or fewer a run may have, as where the names of new files decide how many others are written: a
+    fault at one of the last calls may then come too late."""
 
 
 class Place(StrEnum):
@@ -260,7 +263,8 @@ def survive(
         try:
             with suppress(LakewardError, OSError, Killed):
                 case.run(copy.base, storage, processes, **copy.options)
-            assert len(copy.calls_of(storage)) > fault.call, "the service did not meet the fault"
+            is_late = fault.call >= len(prepared.calls) - case.differs
+            assert is_late or len(copy.calls_of(storage)) > fault.call, "the service did not meet the fault"
             with copy.seen() as seen:
                 case.check_now(seen, prepared.whole)
                 see(seen)

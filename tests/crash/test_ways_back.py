@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 
 from lakeward.format.timeline.instant import State
+from lakeward.services.clustering.plan.pack_options import PackOptions
+from lakeward.services.together.clustering_undo import undo_clustering
+from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ
 from tests.crash.compacting import check_readable, compact, everything, instants, is_leftover
 from tests.crash.harness import Case, Extent, Place, Row, Run, cases_of
 from tests.crash.test_services import clean_and_keep
@@ -19,9 +22,12 @@ from tests.faults import FaultKind, FaultyStorage
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import DATA_TIMELINE, timeline
 from tests.metadata_golden import GOLDEN as WITH_METADATA
-from tests.our_reader import read_rows
+from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
 from tests.services.clean.run.cleaning import compacted, contents, data_files
+from tests.services.clustering.run.packing import pack
+from tests.services.clustering.run.test_clusterer import made as made_small_groups
+from tests.services.metadata.run.compacting_metadata import serviced_table
 from tests.services.rollback.run.failed_tables import fail_last_write, mark, roll_back
 from tests.services.rollback.run.test_releasing import dead_compaction, dead_log_compaction
 from tests.services.rollback.run.test_roll_back import check_rolled_back, of_write, rollbacks
@@ -154,6 +160,29 @@ def restoring_behind_a_clean(golden: str, folder: Path) -> Case:
     return Case(table=table, before=clean_and_keep, run=going_back(target), check_now=check_now, check_end=check_end)
 
 
+def undoing_a_clustering(table_type: str, folder: Path) -> Case:
+    """The rows are the same at each moment, and in the end the file groups of before are the table's again. One that
+    was interrupted is ended as the restore that it is. Keeps 1 of services/together/clustering_undo."""
+    table = made_small_groups(folder, table_type, indexed=True)
+    before, groups = read_rows(table), {each.group_id for each in scan(table).latest_slices}
+    target = scan(table).timeline.completed_writes[-1].time
+    pack(table, packing=PackOptions(groups_min=2))
+
+    def run(base: Any, storage: Any, processes: ScriptedProcesses, **options: Any) -> None:
+        undo_clustering(serviced_table(str(base), storage, processes, **options))
+
+    def check_now(base: Path, whole: Path) -> None:
+        assert read_rows(base) == before
+
+    def check_end(base: Path, whole: Path) -> None:
+        check_now(base, whole)
+        assert {each.group_id for each in scan(base).latest_slices} == groups
+        assert len(restores(base, State.COMPLETED)) == 1
+        assert [path for path in everything(base) if ".heartbeat" in path or "/attempt-" in path] == []
+
+    return Case(table=table, run=run, again=going_back(target), check_now=check_now, check_end=check_end, every=12)
+
+
 def going_back(target: str) -> Run:
     def run(base: Any, storage: Any, processes: ScriptedProcesses, **options: Any) -> None:
         go_back(base, target, storage, processes=processes, **options)
@@ -200,6 +229,8 @@ ROWS = (
     Row(make=restoring, table="log-to-last", disk=NIGHTLY),
     Row(make=restoring_behind_a_clean, table="v9", disk=KILLED, store=NIGHTLY),
     Row(make=restoring_behind_a_clean, table=WITH_METADATA, disk=NIGHTLY),
+    Row(make=undoing_a_clustering, table=MERGE_ON_READ, disk=KILLED, store=NIGHTLY),
+    Row(make=undoing_a_clustering, table=COPY_ON_WRITE, disk=NIGHTLY),
 )
 
 

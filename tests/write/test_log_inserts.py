@@ -158,8 +158,8 @@ def test_commits_that_double_nothing_are_passed(tmp_path: Path) -> None:
 
 
 def test_a_look_waits_for_a_write_that_hides_rows(tmp_path: Path) -> None:
-    """Another writer is writing a base file onto one that a log went to meanwhile: until that write ends, nobody can
-    know what the file group holds. Then the look is for later, and nothing is wrong with the table."""
+    """Another writer is writing a base file onto one that a log went to meanwhile: until that write ends, no process
+    can know what the file group holds. Then the look is for later, and nothing is wrong with the table."""
     base = made(tmp_path / "t")
     write(base, [("k1", 1, "p", "a")], **METADATA)
     with unseen(base):

@@ -99,7 +99,7 @@ class TableFiles:
     frozen: Mapping[GroupId, str]
     """Live file groups whose slices cannot be known, with the reason."""
     hidden: Mapping[GroupId, str]
-    """Those of them that a write hides which has not ended, with its instant."""
+    """File groups among them that a write hides which has not ended, with its instant."""
     slices: Mapping[GroupId, tuple[FileSlice, ...]]
     """All slices of live file groups, newest first."""
     completed: Mapping[str, str]
