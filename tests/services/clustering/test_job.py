@@ -259,6 +259,32 @@ def test_columns_that_the_configuration_names(tmp_path: Path, monkeypatch: pytes
     assert read_rows(bench.path) == before
 
 
+def test_what_pays_nothing_is_not_laid_out(tmp_path: Path) -> None:
+    """Keeps 6 of services/clustering/job: new file groups whose values no other one has stay as they are, and the page
+    has the figures; ones with values of all others are laid out."""
+    bench = bench_of(
+        tmp_path, COPY_ON_WRITE, {"defaults.clustering.by": '["v"]', "defaults.clustering.target_size": '"1KiB"'}
+    )
+    due = demand(bench)
+    assert due.is_due and "by v: in " in due.why and "a filter on v reads " in due.why
+    bench.run(JobKind.CLUSTERING)
+    assert not demand(bench).is_due
+    clock = bench.serving.clock
+    for value in ("y", "z"):
+        write(bench.path, [(f"p8{value}", 1, "p", value)], "insert", clock=clock, **APART)
+    memory_of(bench).look = None
+    assert not demand(bench).is_due
+    assert "a filter on v reads 1.2 of 5 file groups, 1.0 at best" in shown(bench)["Layout"]
+    assert bench.run(JobKind.CLUSTERING).result is JobResult.NOTHING
+    for turn in range(2):
+        write(bench.path, [(f"p9{turn}{v}", 1, "p", v) for v in ("a", "z")], "insert", clock=clock, **APART)
+    memory_of(bench).look = None
+    assert demand(bench).is_due
+    before = read_rows(bench.path)
+    assert bench.run(JobKind.CLUSTERING).result is JobResult.COMMITTED
+    assert read_rows(bench.path) == before
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

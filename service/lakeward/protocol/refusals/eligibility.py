@@ -310,7 +310,8 @@ ROWS: tuple[RefusalRow, ...] = (
         "the bucket index",
         _CLUSTERING,
         findings.bucket_index,
-        "It is {value}: a file group is a bucket, where writers look for its keys.",
+        "It is {value}: a file group is a bucket, where writers look for its keys, and they fail "
+        "where a bucket has two.",
         _LET_HUDI_CLUSTER,
     ),
     RefusalRow(

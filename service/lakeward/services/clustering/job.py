@@ -5,6 +5,7 @@ work in its partitions, what writers change meanwhile is not published, and what
 shrinks with what came of it (`plan/pauses.py`). A table that Hudi clusters is left to Hudi.
 
     small file groups, none busy        -> due, within what a day may pack
+    by columns that are named           -> due where a filter would read less, or a fifth of the file groups is small
     all of them in busy partitions      -> waits for the next poll that finds one free, and says so
     given up lately                     -> waits, and says until when
     a write that left no heartbeat      -> waits for a day
@@ -20,14 +21,16 @@ Keeps:   1. file groups that are parked or paused are left out, those that a com
             is over, or where the day has had its bytes; the page says which of these it is;
          3. where a clustering of Hudi's is on the timeline, none is begun, unless services share the table;
          4. what writers prevent is no failure: the job ends with nothing done, and the next one comes later;
-         5. for a day after a write that left no heartbeat none is begun.
+         5. for a day after a write that left no heartbeat none is begun;
+         6. by columns, nothing is begun in a partition where it does not pay (`plan/depth_rule.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from lakeward.base.errors import Conflict, LakewardError, TryLater
 from lakeward.base.quantities import format_count, format_size, format_time
@@ -39,7 +42,16 @@ from lakeward.protocol.problem import problem_of
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.clustering.metrics import METRICS
+from lakeward.services.clustering.plan.depth_rule import (
+    RUNS_MANY,
+    DepthVerdict,
+    PartitionDepth,
+    Pays,
+    judge_depth,
+    what_pays,
+)
 from lakeward.services.clustering.plan.layout_plan import plan_layout
+from lakeward.services.clustering.plan.layout_record import LayoutRecord
 from lakeward.services.clustering.plan.pack_options import PackOptions
 from lakeward.services.clustering.plan.pack_plan import PackPlan, plan_packing
 from lakeward.services.clustering.plan.pauses import WriterPauses
@@ -98,6 +110,8 @@ class ClusteringLook:
     packed: tuple[Packable, ...]
     runs: tuple[RunRecord, ...]
     """Clusterings on the active timeline, oldest first."""
+    depth: str = ""
+    """What a filter reads in the partition where it reads most of those that were looked at; empty without columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +157,6 @@ class ClusteringService(Service[ClusteringRules]):
         return {self.kind: _demand(facts, care)}
 
     def run(self, table: ServicedTable, care: Care[ClusteringRules], order: JobOrder) -> JobReport:
-        # It loads the kernels: only once there is something to pack.
-        from lakeward.services.clustering.run import clusterer, tasks
-
         memory: ClusteringMemory = care.memory
         scanned, now = order.scanned(), table.clock.now()
         if left := _left_to_hudi(scanned, care):
@@ -154,14 +165,19 @@ class ClusteringService(Service[ClusteringRules]):
         memory.records, runs = _runs(table, scanned, memory.records)
         if not order.at_once:
             options = replace(options, bytes_max=_bytes_max(care.rules, memory.pauses, runs, now))
+        partitions: Collection[str] = _free_partitions(scanned, care, memory.pauses, now)
+        if options.layout.columns:
+            plan = _planned(table, scanned, care, partitions=partitions, excluded=_excluded(care, memory))
+            partitions, options = _part_of(plan, options)
         memory.look = None
         try:
-            report = clusterer.cluster(
+            work = _work()
+            report = work.cluster(
                 table,
                 options,
                 order.choose,
-                order.task(tasks.run_task_at),
-                partitions=_free_partitions(scanned, care, memory.pauses, now),
+                order.task(work.run_task_at),
+                partitions=partitions,
                 excluded=_excluded(care, memory),
             )
         except (Conflict, TryLater) as error:
@@ -176,7 +192,7 @@ class ClusteringService(Service[ClusteringRules]):
         if left := _left_to_hudi(snapshot, care):
             return left
         selected = care.selected(snapshot.partitions)
-        return _planned(table, snapshot, care, partitions=selected, excluded=frozenset(care.excluded))
+        return _planned(table, snapshot, care, partitions=selected, excluded=frozenset(care.excluded)).plan
 
     def shown(self, memory: ClusteringMemory) -> Sequence[Fact]:
         look = memory.look
@@ -188,6 +204,8 @@ class ClusteringService(Service[ClusteringRules]):
             partitions = format_count(len({each.partition_path for each in look.packed}), "partition")
             size = format_size(sum(each.bytes for each in look.packed))
             facts.append(Fact("Small file groups", f"{groups} of {size} in {partitions} can become {len(look.packed)}"))
+        if look.depth:
+            facts.append(Fact("Layout", f"{look.depth}"))
         if look.runs:
             last = look.runs[-1]
             facts.append(Fact("Last clustering", f"{last.sentence}, at {format_time(last.completed_at)}"))
@@ -197,6 +215,19 @@ class ClusteringService(Service[ClusteringRules]):
 
     def concerns(self, memory: ClusteringMemory) -> Sequence[str]:
         return ("clustering finds no pause of the writers",) if memory.pauses.given_up >= 5 else ()
+
+
+class _Work(NamedTuple):
+    cluster: Callable[..., ClusteringReport]
+    run_task_at: Callable[..., Any]
+    partition_depths: Callable[..., Mapping[str, PartitionDepth]]
+
+
+def _work() -> _Work:
+    """It loads the kernels: only once there is something to cluster."""
+    from lakeward.services.clustering.run import clusterer, partition_depths, tasks
+
+    return _Work(clusterer.cluster, tasks.run_task_at, partition_depths.partition_depths)
 
 
 def _demand(facts: TableFacts, care: Care[ClusteringRules]) -> ServiceDemand:
@@ -217,6 +248,8 @@ def _demand(facts: TableFacts, care: Care[ClusteringRules]) -> ServiceDemand:
     if due and memory.pauses.until <= now and memory.left_none is None:
         size = min(sum(each.bytes for each in due), cap)
         why = f"{format_count(groups, 'small file group')} can become {len(look.packed)}"
+        if look.depth:
+            why = f"{format_count(groups, 'file group')} can be laid out by {care.rules.options.layout}: {look.depth}"
         return ServiceDemand(True, why, file_groups=groups, read_bytes=size, write_bytes=size)
     why, again_at = _held(facts, care, look, now)
     memory.why = why
@@ -244,10 +277,17 @@ def _looked(facts: TableFacts, care: Care[ClusteringRules]) -> ClusteringLook:
     began = facts.clock.monotonic()
     selected = care.selected(snapshot.partitions)
     memory.records, runs = _runs(facts, snapshot, memory.records)
-    plan = _planned(facts, snapshot, care, partitions=selected, excluded=_excluded(care, memory))
+    planned = _planned(facts, snapshot, care, partitions=selected, excluded=_excluded(care, memory))
     took = facts.clock.monotonic() - began
-    packed = tuple(Packable(each.partition_path, len(each.slices), each.bytes) for each in plan.packed)
-    return ClusteringLook(newest, now + took * _TIMES_ITS_COST, packed, runs)
+    packed = tuple(Packable(each.partition_path, len(each.slices), each.bytes) for each in planned.plan.packed)
+    return ClusteringLook(newest, now + took * _TIMES_ITS_COST, packed, runs, planned.depth)
+
+
+class _Planned(NamedTuple):
+    plan: PackPlan
+    verdicts: Mapping[str, DepthVerdict] = {}
+    """Maps the path of a partition to its verdict, where rows are brought together by columns."""
+    depth: str = ""
 
 
 def _planned(
@@ -257,17 +297,54 @@ def _planned(
     *,
     partitions: Collection[str] | None,
     excluded: Collection[GroupId],
-) -> PackPlan:
+) -> _Planned:
     """What there is to pack, or to bring together by columns, in parts that a clustering may take at once."""
     options = care.rules.options
     if not options.layout.columns:
-        return plan_packing(snapshot, options, partitions=partitions, excluded=excluded)
+        return _Planned(plan_packing(snapshot, options, partitions=partitions, excluded=excluded))
     together = min(options.together_bytes, max(care.memory.pauses.bytes_max, options.target_bytes))
     layout = options.layout.chosen(is_lsm_tree=snapshot.config.is_lsm_tree)
     options = replace(options, layout=layout, together_bytes=together)
     known = {name: each.layouts if each else {} for name, each in care.memory.records.items()}
     records = load_layout_records(at.storage, snapshot.base_path, snapshot, known=known)
-    return plan_layout(snapshot, options, records, partitions=partitions, excluded=excluded)
+    new = plan_layout(snapshot, options, records, partitions=partitions, excluded=excluded)
+    runs = _runs_of_partitions(care.memory.records, records)
+    looked_at = {each.partition_path for each in new.packed}
+    looked_at |= {path for path, number in runs.items() if number >= RUNS_MANY}
+    if partitions is not None:
+        looked_at &= set(partitions)
+    if not looked_at:
+        return _Planned(new)
+    depths = _work().partition_depths(at.storage, snapshot, options, looked_at, runs=runs, clock=at.clock)
+    verdicts = {path: judge_depth(depth) for path, depth in depths.items()}
+    entire = {path for path, verdict in verdicts.items() if verdict.pays is Pays.ALL}
+    whole = plan_layout(snapshot, replace(options, again=True), records, partitions=entire, excluded=excluded)
+    worst = max(depths, key=lambda path: depths[path].reads or 0.0)
+    return _Planned(what_pays(new, whole, verdicts), verdicts, f"in {worst or 'the table'} {verdicts[worst].why}")
+
+
+def _runs_of_partitions(
+    commits: Mapping[str, RunRecord | None], records: Mapping[GroupId, LayoutRecord]
+) -> Mapping[str, int]:
+    """How many clusterings on the active timeline laid out file groups that are there, by partition."""
+    found: Counter[str] = Counter()
+    for commit in commits.values():
+        if commit is not None:
+            found.update({path for path, file_id in commit.layouts if (path, file_id) in records})
+    return found
+
+
+def _part_of(planned: _Planned, options: PackOptions) -> tuple[Collection[str], PackOptions]:
+    """What one clustering takes of it: all of a partition, where one is to be laid out again and the cap allows it,
+    else what is new in all of them."""
+    plan, size = planned.plan, Counter[str]()
+    for each in plan.packed:
+        size[each.partition_path] += each.bytes
+    entire = {path for path in size if (found := planned.verdicts.get(path)) and found.pays is Pays.ALL}
+    for path in sorted(entire):
+        if options.bytes_max is None or size[path] <= options.bytes_max:
+            return (path,), replace(options, again=True)
+    return size.keys() - entire, options
 
 
 def _runs(

@@ -24,8 +24,9 @@ class ClusteringSettings(SettingsSection):
 
     by: Many[Text] = ()
     """Columns that bring rows together, four at most: a filter on them reads fewer files. What has come since the last
-    clustering is laid out by them, and what grew by 30 %: `hybrid` on tables of the layout lsm_tree, else `sort` by one
-    column and `curve` by several. Not given: small file groups are packed."""
+    clustering is laid out by them, and what grew by 30 %, in partitions where a filter would read less for it: `hybrid`
+    on tables of the layout lsm_tree, else `sort` by one column and `curve` by several. Not given: small file groups are
+    packed."""
 
     target_size: Size = TARGET_BYTES
     """The size of new file groups, at most (hoodie.parquet.max.file.size). File groups of 75 % of it or more are left

@@ -54,6 +54,7 @@ class PackReason(StrEnum):
     FROZEN = "frozen"
     LAID_OUT = "laid-out"
     OTHER_LAYOUT = "other-layout"
+    SEPARATED = "separated"
 
 
 @dataclass(frozen=True, slots=True)
