@@ -262,13 +262,16 @@ def test_columns_that_the_configuration_names(tmp_path: Path, monkeypatch: pytes
 def test_what_pays_nothing_is_not_laid_out(tmp_path: Path) -> None:
     """Keeps 6 of services/clustering/job: new file groups whose values no other one has stay as they are, and the page
     has the figures; ones with values of all others are laid out."""
-    bench = bench_of(
-        tmp_path, COPY_ON_WRITE, {"defaults.clustering.by": '["v"]', "defaults.clustering.target_size": '"1KiB"'}
-    )
+    settings = {"by": '["v"]', "target_size": '"1KiB"'}
+    only = {"defaults.partitions": '["p"]'}
+    bench = bench_of(tmp_path, COPY_ON_WRITE, only | {f"defaults.clustering.{key}": settings[key] for key in settings})
     due = demand(bench)
-    assert due.is_due and "by v: in " in due.why and "a filter on v reads " in due.why
+    assert due.is_due and due.why.startswith("3 file groups can be laid out by v: in ")
+    assert "a filter on v reads " in due.why
     bench.run(JobKind.CLUSTERING)
     assert not demand(bench).is_due
+    assert "a filter on v reads 1.5 of 3 file groups, 1.0 at best" in shown(bench)["Layout"]
+    assert ". Before it: in " in shown(bench)["Last clustering"]
     clock = bench.serving.clock
     for value in ("y", "z"):
         write(bench.path, [(f"p8{value}", 1, "p", value)], "insert", clock=clock, **APART)

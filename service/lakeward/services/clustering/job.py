@@ -166,9 +166,11 @@ class ClusteringService(Service[ClusteringRules]):
         if not order.at_once:
             options = replace(options, bytes_max=_bytes_max(care.rules, memory.pauses, runs, now))
         partitions: Collection[str] = _free_partitions(scanned, care, memory.pauses, now)
+        depth = ""
         if options.layout.columns:
-            plan = _planned(table, scanned, care, partitions=partitions, excluded=_excluded(care, memory))
-            partitions, options = _part_of(plan, options)
+            planned = _planned(table, scanned, care, partitions=partitions, excluded=_excluded(care, memory))
+            partitions, options = _part_of(planned, options)
+            depth = planned.depth
         memory.look = None
         try:
             work = _work()
@@ -179,6 +181,7 @@ class ClusteringService(Service[ClusteringRules]):
                 order.task(work.run_task_at),
                 partitions=partitions,
                 excluded=_excluded(care, memory),
+                depth=depth,
             )
         except (Conflict, TryLater) as error:
             return _given_up(memory, error, options, table.clock.now())
@@ -208,7 +211,8 @@ class ClusteringService(Service[ClusteringRules]):
             facts.append(Fact("Layout", f"{look.depth}"))
         if look.runs:
             last = look.runs[-1]
-            facts.append(Fact("Last clustering", f"{last.sentence}, at {format_time(last.completed_at)}"))
+            before = f". Before it: {last.depth_before}" if last.depth_before else ""
+            facts.append(Fact("Last clustering", f"{last.sentence}, at {format_time(last.completed_at)}{before}"))
         if memory.waiting_since is not None:
             facts.append(Fact("Clustering waits", f"since {format_time(memory.waiting_since)}: {memory.why}"))
         return facts
@@ -249,7 +253,8 @@ def _demand(facts: TableFacts, care: Care[ClusteringRules]) -> ServiceDemand:
         size = min(sum(each.bytes for each in due), cap)
         why = f"{format_count(groups, 'small file group')} can become {len(look.packed)}"
         if look.depth:
-            why = f"{format_count(groups, 'file group')} can be laid out by {care.rules.options.layout}: {look.depth}"
+            columns = ", ".join(care.rules.options.layout.columns)
+            why = f"{format_count(groups, 'file group')} can be laid out by {columns}: {look.depth}"
         return ServiceDemand(True, why, file_groups=groups, read_bytes=size, write_bytes=size)
     why, again_at = _held(facts, care, look, now)
     memory.why = why
@@ -311,6 +316,7 @@ def _planned(
     runs = _runs_of_partitions(care.memory.records, records)
     looked_at = {each.partition_path for each in new.packed}
     looked_at |= {path for path, number in runs.items() if number >= RUNS_MANY}
+    looked_at |= _last_laid_out(care.memory.records)
     if partitions is not None:
         looked_at &= set(partitions)
     if not looked_at:
@@ -321,6 +327,13 @@ def _planned(
     whole = plan_layout(snapshot, replace(options, again=True), records, partitions=entire, excluded=excluded)
     worst = max(depths, key=lambda path: depths[path].reads or 0.0)
     return _Planned(what_pays(new, whole, verdicts), verdicts, f"in {worst or 'the table'} {verdicts[worst].why}")
+
+
+def _last_laid_out(commits: Mapping[str, RunRecord | None]) -> frozenset[str]:
+    """The partitions of the newest clustering by columns, so that the page shows what came of it."""
+    runs = [each for each in commits.values() if each is not None and each.layouts]
+    last = max(runs, key=lambda run: run.completed_at, default=None)
+    return frozenset() if last is None else frozenset(path for path, _ in last.layouts)
 
 
 def _runs_of_partitions(

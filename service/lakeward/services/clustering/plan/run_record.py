@@ -34,6 +34,8 @@ class RunRecord:
     """Seconds since the epoch, by the storage's clock."""
     layouts: Mapping[GroupId, LayoutRecord] = field(default_factory=dict)
     """The new file groups, where it brought their rows together by columns."""
+    depth_before: str = ""
+    """What a filter on these columns read before, in a sentence, where that was measured."""
 
     @property
     def sentence(self) -> str:
@@ -42,10 +44,15 @@ class RunRecord:
         return f"{before}{files} became {self.groups_after:,} of {format_size(self.bytes_after)}"
 
 
-def record_of(plan: PackPlan) -> str:
+def record_of(plan: PackPlan, *, depth: str = "") -> str:
+    """
+    Args:
+        depth: what a filter reads before it, where that was measured.
+    """
     slices = [each for group in plan.packed for each in group.slices]
     files = sum((each.base_file is not None) + len(each.log_files) for each in slices)
-    return json.dumps({"file_groups": len(slices), "files": files, "bytes": plan.input_bytes})
+    measured = {"depth": depth} if depth else {}
+    return json.dumps({"file_groups": len(slices), "files": files, "bytes": plan.input_bytes, **measured})
 
 
 def read_record(commit: CommitMetadata, *, instant: str, completed_at: float) -> RunRecord | None:
@@ -59,4 +66,5 @@ def read_record(commit: CommitMetadata, *, instant: str, completed_at: float) ->
     size = sum(each.file_size_in_bytes or 0 for each in stats)
     new = len({each.file_id for each in stats})
     layouts = read_records(commit.extra_metadata.get(LAYOUT_KEY, ""))
-    return RunRecord(groups, files, size_before, new, size, instant, completed_at, layouts)
+    depth = str(before.get("depth", ""))
+    return RunRecord(groups, files, size_before, new, size, instant, completed_at, layouts, depth)

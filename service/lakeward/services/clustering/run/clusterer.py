@@ -117,10 +117,12 @@ def cluster(
     *,
     partitions: Collection[str] | None = None,
     excluded: Collection[GroupId] = (),
+    depth: str = "",
 ) -> ClusteringReport:
     """
     Args:
         excluded: file groups that are parked or paused.
+        depth: what a filter on the columns reads before, for the commit to say.
         choose_dispatcher: from the bytes that are read to what runs the work.
         run_task: called where the work runs; has its own access to the storage.
 
@@ -145,7 +147,7 @@ def cluster(
         WriteOperation.INSERT_OVERWRITE,
         service=CLUSTER,
         sizes=FileSizes(max_file=options.target_bytes),
-        extra_metadata={PACKED_KEY: counts, RECORD_KEY: record_of(plan)},
+        extra_metadata={PACKED_KEY: counts, RECORD_KEY: record_of(plan, depth=depth)},
     )
     packing = _Packing(plan.packed)
     flow: Flow

@@ -60,7 +60,7 @@ from lakeward.write.handles.stats import created_stat
 from lakeward.write.target import TargetResult, WriteContext, WriteTarget, WrittenFile
 
 _FIRST = 8
-"""Where row groups of so many files are small, the others are not looked at."""
+"""Files that are looked at: when the row groups of so many are small, those of the others are not read."""
 
 
 @dataclass(frozen=True, slots=True)
