@@ -16,10 +16,12 @@ from lakeward.index.bloom.log_coverage import look_at_logs
 from lakeward.index.bloom.log_tails import open_log_tail
 from lakeward.index.bloom.slice_index import SliceBloomIndex
 from lakeward.index.index import record_locations
+from lakeward.index.index_type import IndexType
 from lakeward.read.logs.log_scan import read_heads
 from lakeward.services.indexing.run.tails import choose_tails
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import COPY_ON_WRITE
+from lakeward.write.request import FileSizes
 from tests.clocks import SkippingClock
 from tests.crash.compacting import LOG, compact
 from tests.faults import FaultyStorage
@@ -171,6 +173,15 @@ def test_parquet_logs_of_hudi_get_one_by_a_log_compaction(tmp_path: Path) -> Non
         assert opened is not None and opened[0].key_list is None
     assert len(outputs) == 2 and read_rows(base) == rows
     assert found(base, *(keys := [row["_hoodie_record_key"] for row in rows]), "none") == {*keys}
+
+
+def test_a_deleted_key_comes_back_where_its_base_file_is(tmp_path: Path) -> None:
+    """Also where tails say that its log deleted it: Hudi's writers by this index go by base files, and would find a key
+    twice that has come to another one."""
+    base = life(made(tmp_path / "t"))
+    report = write(base, [("k4", 5, "p", "back")], index=IndexType.BLOOM, sizes=FileSizes(small_file=0))
+    assert (report.inserted, report.updated) == (0, 1) and len(scan(base).file_groups) == 1
+    assert values(read_rows(base))["k4"] == "back"
 
 
 def test_none_get_one_any_more(tmp_path: Path) -> None:

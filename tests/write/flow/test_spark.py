@@ -11,8 +11,10 @@ from pyspark.sql import SparkSession
 from lakeward.base.errors import BrokenFile, Cancelled, UsageError, VerificationFailed
 from lakeward.engine.dispatch.spark import SparkDispatcher
 from lakeward.index.bloom.bloom_index import BloomIndex
+from lakeward.index.bloom.slice_index import SliceBloomIndex
 from lakeward.index.index_type import IndexType
 from lakeward.index.overlay import current_index
+from lakeward.services.indexing.run.tails import choose_tails
 from lakeward.storage.local import LocalStorage
 from lakeward.table.new_table import NewIndex, NewIndexes
 from lakeward.table.snapshot import take_snapshot
@@ -242,6 +244,35 @@ def test_keys_by_ranges_and_filters(driver, spark, tmp_path, monkeypatch):
     with pytest.raises(BrokenFile):
         tagged(index)
     assert spark.sparkContext._jsc.getPersistentRDDs().size() == kept
+
+
+def test_keys_of_logs_by_tails(driver, tmp_path):
+    """A task that looks keys up in slices with logs asks tails and footers first, and merges a slice for the keys that
+    are left: slices that hold none cannot be merged here. What it finds are the places that one process finds."""
+    base = new_table(tmp_path / "t")
+    parts = [f"p{number}" for number in range(3)]
+    write(base, [(f"{part}-{n}", 1, part, "") for part in parts for n in range(3)], "insert")
+    choose_tails(LocalStorage(), scan(base), are_written=True)
+    write(base, [(f"{part}-1", 2, part, "") for part in parts])
+    write(base, [("p1-2", 3, "p1", "")], "delete")
+    of = [("p0-7", "p0", 1, ""), ("p1-1", "p1", 1, ""), ("p1-2", "p1", 1, ""), ("p2-9", "p2", 1, "")]
+    snapshot = scan(base)
+    index = SliceBloomIndex.of(LocalStorage(), snapshot, clock=SkippingClock())
+    tagging = LookupTagging(index)
+    here = InProcessFlow(LocalStorage(), [rows(*of)]).tag(keying(), tagging, on_progress=no_progress)
+    assert sum(count for (_, place), count in here.rows.items() if place is not None) == 1, "one of them is deleted"
+    spoilt = [part for part in index.parts(None) if part.partition_path != "p1"]
+    assert len(spoilt) == 2
+    for part in spoilt:
+        path = base / part.base.file.path
+        data = path.read_bytes()
+        rows_end = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+        path.write_bytes(data[:4] + bytes(rows_end - 4) + data[rows_end:])
+        with pytest.raises(BrokenFile):
+            list(index.look_up(LocalStorage(), part, None))
+    flow = SparkFlow(driver, str(base), of_file(tmp_path, of))
+    assert flow.tag(keying(), tagging, on_progress=no_progress) == here
+    flow.close()
 
 
 MOVING = [

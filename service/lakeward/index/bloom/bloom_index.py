@@ -136,6 +136,10 @@ class BloomPart:
     cached: CachedKeys | None = None
     """What the cache has of it."""
 
+    @property
+    def partition_path(self) -> str:
+        return self.file.partition_path
+
 
 @dataclass(frozen=True, slots=True)
 class LookupPlan:

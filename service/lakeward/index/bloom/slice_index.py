@@ -11,7 +11,7 @@ Each is asked for the keys that those before it left, the cheapest first, and no
     the footer      of the base file, where the cache does not have it
 
 A log of which neither cache nor tail speaks may have every key. Hudi's writers with a bloom index look into no logs; so
-the writes of Lakeward that use `bloom` do not use this one.
+writes by `bloom` use this one where Lakeward alone writes the table, and keys may be in logs alone.
 
 Touches: file slices, of which some are merged; what `bloom_index` does.
 Keeps:   1. what it finds of a slice's keys are those of its rows, whatever the cache has;
@@ -22,7 +22,7 @@ See:     docs/decisions/0081-the-cache-of-filters.md, docs/decisions/0155-tails-
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -32,10 +32,11 @@ import pyarrow.compute as pc
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, NotFound
 from lakeward.base.paths import join
+from lakeward.format.parquet.key_summary import java_order_of
 from lakeward.index.base_files import KeyFile
 from lakeward.index.bloom.bloom_index import BloomIndex, BloomPart, spans_of
 from lakeward.index.bloom.cached_keys import CachedKeys
-from lakeward.index.bloom.file_keys import FileKeys
+from lakeward.index.bloom.file_keys import FileKeys, KeyRange
 from lakeward.index.bloom.filter_cache import report_broken
 from lakeward.index.bloom.log_tails import may_be_in_logs, names_and_sizes
 from lakeward.index.location import LOCATIONS
@@ -54,6 +55,10 @@ class SlicePart:
     logs: tuple[CachedKeys | None, ...]
     """What the cache has of each log."""
 
+    @property
+    def partition_path(self) -> str:
+        return self.slice_.partition_path
+
 
 @dataclass(frozen=True, slots=True)
 class SliceBloomIndex:
@@ -69,6 +74,11 @@ class SliceBloomIndex:
     def of(cls, storage: Storage, snapshot: TableSnapshot, *, clock: Clock) -> SliceBloomIndex:
         tails = why_no_tails(snapshot.config) is None and read_tail_choice(storage, snapshot.base_path).may_be_there
         return cls(snapshot, BloomIndex.of(storage, snapshot, clock=clock), tails)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """To tasks nothing of the table's files travels: each part has its slice."""
+        bare = replace(self.snapshot, file_groups=(), replaced_groups=(), base_file_facts=(), base_rows={}, files=())
+        return SliceBloomIndex, (bare, self.bloom, self.reads_tails)
 
     def parts(self, partitions: Collection[str] | None) -> Sequence[SlicePart]:
         """One file slice each."""
@@ -90,6 +100,10 @@ class SliceBloomIndex:
             )
             for slice_ in slices
         ]
+
+    def ranges(self, storage: Storage, parts: Sequence[SlicePart]) -> list[KeyRange | None]:
+        """The range of each slice's keys, where the cache has those of all its files."""
+        return [_range_of([*([] if part.base is None else [part.base.cached]), *part.logs]) for part in parts]
 
     def narrowed(
         self, storage: Storage, parts: Sequence[SlicePart], keys: pa.Array
@@ -165,6 +179,15 @@ class SliceBloomIndex:
             path = join(self.snapshot.base_path, base.file.path)
             asked.take(lambda left: FileKeys.of_file(storage, path).possible(left) if part.logs else left)
         return asked.may_be_there
+
+
+def _range_of(files: Sequence[CachedKeys | None]) -> KeyRange | None:
+    ranges = [each.range for each in files if each is not None and each.range is not None]
+    if not ranges or len(ranges) < len(files):
+        return None
+    return KeyRange(
+        min((each.low for each in ranges), key=java_order_of), max((each.high for each in ranges), key=java_order_of)
+    )
 
 
 class _Asked:

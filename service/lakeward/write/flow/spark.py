@@ -46,6 +46,7 @@ from lakeward.engine.dispatch.spark_session import LocalSession
 from lakeward.engine.task.operation import ATTEMPTS_MAX
 from lakeward.format.projection import project
 from lakeward.index.bloom.bloom_index import BloomIndex
+from lakeward.index.bloom.slice_index import SliceBloomIndex
 from lakeward.index.index import HashedIndex, Index
 from lakeward.index.location import FILE_ID, INSTANT, LOCATIONS
 from lakeward.storage.storage_of_url import open_storage
@@ -233,7 +234,7 @@ class SparkFlow:
         Args:
             keys: each of them once, of an index that is not global with its partition path; Spark keeps them.
         """
-        if isinstance(index, BloomIndex):
+        if isinstance(index, BloomIndex | SliceBloomIndex):
             found = comparing(self._location, index, partitions, keys, parallelism=self._session.parallelism)
             if found is not None:
                 return _places(found)

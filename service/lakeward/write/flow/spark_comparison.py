@@ -1,10 +1,10 @@
-"""Keys looked up by the bloom index in Spark's tasks, each file by as many as it takes.
+"""Keys looked up by the bloom index in Spark's tasks, each file, or each slice with its logs, by as many as it takes.
 
     keys that come, kept --counted by file--> plan
                          --paired with files--> shuffled, by task --filter, then the keys themselves--> locations
 
-Keys are shuffled once for each file that they may be in. Where that is too often, or no range is known, the keys of all
-files are read instead, which `comparing` leaves to its caller.
+Keys are shuffled once for each file that they may be in. Where that is too often, or neither a range nor a tail is
+known, the keys of all files are read instead, which `comparing` leaves to its caller.
 
 Ranges say of each file which keys it may have, and a plan which task compares which keys with which files:
 
@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -38,9 +38,12 @@ import pyarrow.compute as pc
 from lakeward.index.bloom.bloom_index import BloomIndex, BloomPart
 from lakeward.index.bloom.file_keys import KeyRange
 from lakeward.index.bloom.key_spans import KeySpans
+from lakeward.index.bloom.slice_index import SliceBloomIndex, SlicePart
+from lakeward.index.index import Index
 from lakeward.index.location import LOCATIONS
 from lakeward.index.record.bucket_hash import bucket_numbers
 from lakeward.index.record.created_with import SECOND_HASH
+from lakeward.storage.storage import Storage
 from lakeward.storage.storage_of_url import open_storage
 from lakeward.write.flow.slots import assign_slots, numbers_into
 from lakeward.write.flow.spark_frames import carrying, spark_schema
@@ -185,7 +188,12 @@ _ALL = -1
 
 
 def comparing(
-    location: str, index: BloomIndex, partitions: Sequence[str] | None, keys: DataFrame, *, parallelism: int
+    location: str,
+    index: BloomIndex | SliceBloomIndex,
+    partitions: Sequence[str] | None,
+    keys: DataFrame,
+    *,
+    parallelism: int,
 ) -> DataFrame | None:
     """The locations that files have of the keys; None where to read the keys of all files costs less.
 
@@ -197,11 +205,11 @@ def comparing(
         parallelism: the cores that there are.
     """
     storage, _ = open_storage(location)
-    parts = index.parts(partitions)
-    ranges = index.ranges(storage, parts)
-    if all(range_ is None for range_ in ranges):
+    parts: Sequence[BloomPart | SlicePart] = index.parts(partitions)
+    ranges = _ranges(storage, index, parts)
+    if ranges is None:
         return None
-    paths = None if index.is_global else [part.file.partition_path for part in parts]
+    paths = None if index.is_global else [part.partition_path for part in parts]
     candidates = CandidateFiles.of(paths, ranges)
     counts = keys.mapInArrow(carrying(partial(_count, candidates)), spark_schema(_COUNTS))
     summed = {row[0]: (row[1], row[2]) for row in counts.groupBy(FILE).sum(_PAIRS, _BYTES).collect()}
@@ -216,6 +224,16 @@ def comparing(
     paired = keys.mapInArrow(carrying(partial(_pair, candidates, plan, numbers)), spark_schema(PAIRS))
     look_up = carrying(partial(_look_up, location, index, parts))
     return paired.repartition(len(numbers), TASK).mapInArrow(look_up, spark_schema(LOCATIONS))
+
+
+def _ranges(
+    storage: Storage, index: BloomIndex | SliceBloomIndex, parts: Sequence[Any]
+) -> Sequence[KeyRange | None] | None:
+    """None where nothing is known of what a file or a slice may have: neither a range nor, of slices, a tail."""
+    ranges = index.ranges(storage, parts)
+    if isinstance(index, SliceBloomIndex) and index.reads_tails:
+        return ranges
+    return None if all(range_ is None for range_ in ranges) else ranges
 
 
 # What runs in tasks.
@@ -243,7 +261,7 @@ def _pair(
 
 
 def _look_up(
-    location: str, index: BloomIndex, parts: Sequence[BloomPart], batches: Iterable[pa.RecordBatch]
+    location: str, index: Index, parts: Sequence[Any], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     storage, _ = open_storage(location)
     for pairs in _bounded(batches):
