@@ -28,6 +28,7 @@ from __future__ import annotations
 import base64
 import math
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -116,11 +117,7 @@ class BloomFilter:
 
     def add(self, keys: pa.StringArray) -> None:
         """Add keys; none of them is null."""
-        if len(keys) == 0:
-            return
-        by = ByLength(keys)
-        _add_keys(by.offsets, by.data, by.order, self._bits, self._hashes, by.words, by.values, self._row)
-        self._keys += len(keys)
+        add_to_each((self,), keys)
 
     def to_bytes(self) -> bytes:
         head = struct.pack(ROW_HEAD, VERSION, self._hashes, MURMUR, self._bits)
@@ -132,8 +129,43 @@ class BloomFilter:
         return base64.b64encode(self.to_bytes()).decode("ascii")
 
 
-@kernel(types.void(I32_IN, U8_IN, I64_IN, types.int64, types.int64, U32, U32, U8))
-def _add_keys(offsets: Any, data: Any, order: Any, bits: int, hashes: int, words: Any, values: Any, row: Any) -> None:
+def add_to_each(filters: Sequence[BloomFilter], keys: pa.StringArray) -> None:
+    """Add keys to one filter, or to two of them, which costs little more; none of the keys is null."""
+    if len(keys) == 0:
+        return
+    by = ByLength(keys)
+    first, other = filters[0], filters[-1]
+    _add_keys(
+        by.offsets,
+        by.data,
+        by.order,
+        by.words,
+        by.values,
+        first._bits,
+        first._hashes,
+        first._row,
+        other._bits,
+        other._hashes if len(filters) > 1 else 0,
+        other._row,
+    )
+    for each in filters:
+        each.count(len(keys))
+
+
+@kernel(types.void(I32_IN, U8_IN, I64_IN, U32, U32, types.int64, types.int64, U8, types.int64, types.int64, U8))
+def _add_keys(
+    offsets: Any,
+    data: Any,
+    order: Any,
+    words: Any,
+    values: Any,
+    bits: int,
+    hashes: int,
+    row: Any,
+    other_bits: int,
+    other_hashes: int,
+    other_row: Any,
+) -> None:
     """
     Keys of one length go through the hash side by side, `LANES` at a time: each hash is the seed of the next, so that
     one key alone would wait for every multiplication.
@@ -144,6 +176,7 @@ def _add_keys(offsets: Any, data: Any, order: Any, bits: int, hashes: int, words
         words: room for `LANES` times the words of the longest key and one more.
         values: `LANES` long.
         row: has at least `bits` bits.
+        other_hashes: of a second filter, which takes the same hashes; 0 where there is none.
     """
     first = 0
     while first < len(order):
@@ -157,9 +190,14 @@ def _add_keys(offsets: Any, data: Any, order: Any, bits: int, hashes: int, words
             last += 1
         for lane in range(LANES):
             values[lane] = 0
-        for _ in range(hashes):
+        for at in range(max(hashes, other_hashes)):
             hash_lanes(words, values, length)
-            for lane in range(last - first):
-                index = bit_of(values[lane], bits)
-                row[index >> 3] |= np.uint8(1 << (index & 7))
+            if at < hashes:
+                for lane in range(last - first):
+                    index = bit_of(values[lane], bits)
+                    row[index >> 3] |= np.uint8(1 << (index & 7))
+            if at < other_hashes:
+                for lane in range(last - first):
+                    index = bit_of(values[lane], other_bits)
+                    other_row[index >> 3] |= np.uint8(1 << (index & 7))
         first = last

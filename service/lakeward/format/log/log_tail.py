@@ -2,7 +2,7 @@
 
     start        ten bytes that no reader takes for the beginning of a record
     own          a bloom filter of the log's keys; none where the cumulative one has no others
-    list         the log's keys, as Parquet with one column, where they are many, and in no column of the log's own
+    list         the log's keys (`key_list`), where they are many, and in no column of the log's own
     cumulative   a bloom filter of the keys of this log and of the logs that it covers
     directory    JSON: ranges, the logs that are covered, bytes and CRC-32 of the parts above
     trailer      the file's size, its number of blocks, the bytes of the directory, the CRC-32 of all of these, a magic
@@ -33,7 +33,7 @@ import math
 import struct
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, BinaryIO, Final
@@ -42,10 +42,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from lakeward.format.bloom_filter import BloomFilter
+from lakeward.format.bloom_filter import BloomFilter, add_to_each
 from lakeward.format.bloom_lookup import SIMPLE_TYPE_CODE, BloomRows
+from lakeward.format.log.key_list import KeyListWriter, read_key_list
 from lakeward.format.parquet.key_summary import java_order_of, key_range
 
 CLIQUE_LOGS_MAX: Final = 10
@@ -68,8 +68,6 @@ _END_BYTES: Final = 64 * 1024
 _FILTER_BITS_A_KEY: Final = -math.log(0.01) / math.log(2) ** 2
 _ROOM_TIMES: Final = 6
 _RUN_KEYS: Final = 65_536
-_KEY: Final = "key"
-_LIST_SCHEMA: Final = pa.schema([pa.field(_KEY, pa.string(), nullable=False)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +177,8 @@ class LogTailBuilder:
         self.place = place
         """Until `close` it may become another one."""
         self._lists_keys = lists_keys
-        self._list = BytesIO()
-        self._writer: pq.ParquetWriter | None = None
-        """The key list's; None while all keys wait in memory."""
+        self._list: KeyListWriter | None = None
+        """None while all keys wait in memory."""
         self._waiting: list[pa.Array] = []
         self._waiting_keys = 0
         self._keys = 0
@@ -198,7 +195,7 @@ class LogTailBuilder:
         self._waiting.append(keys)
         self._waiting_keys += len(keys)
         while self._waiting_keys > _RUN_KEYS:
-            self._write_run(self._next_run(_RUN_KEYS))
+            self._write_run(*self._next_run(_RUN_KEYS))
 
     def close(self, *, file_bytes: int, blocks: int) -> bytes:
         """The tail; nothing for a log without keys.
@@ -243,30 +240,33 @@ class LogTailBuilder:
         """
         if not self._keys:
             return b""
-        last = self._next_run(self._waiting_keys)
+        last, is_sorted = self._next_run(self._waiting_keys)
         assert self._ends is not None, "a run was taken"
-        is_alone = self._writer is None
+        is_alone = self._list is None
         is_listed = self._lists_keys and self._keys >= KEYS_LISTED_MIN
-        key_list = self._close_list(last) if is_listed or not is_alone else b""
-
-        def runs() -> Iterator[pa.StringArray]:
-            yield from (last,) if is_alone else _listed(key_list)
+        if is_listed or not is_alone:
+            self._write_run(last, is_sorted)
+        key_list = b"" if self._list is None else self._list.close()
+        runs = (last,) if is_alone else read_key_list(key_list)
 
         own = TailKeys(*self._ends, self._keys, None)
         goes_on = self.place.goes_on
         if goes_on is not None and _has_room(goes_on.tail, self._keys):
-            parts = [_filled(_new_filter(self._keys), runs()).to_bytes()]
-            cumulative, covers = _filled(goes_on.filter, runs()), goes_on.covers
+            of_own, cumulative, covers = _new_filter(self._keys), goes_on.filter, goes_on.covers
+            filters = [of_own, cumulative]
             before = goes_on.tail
             ends = _widest(self._ends, (before.cumulative.low, before.cumulative.high))
             every = TailKeys(*ends, before.cumulative.count + self._keys, None)
             room, logs = before.room, before.logs + 1
         else:
-            parts = [b""]
             room = self._keys * _ROOM_TIMES
-            cumulative, covers = _filled(_new_filter(room), runs()), self.place.merged
+            of_own, cumulative, covers = None, _new_filter(room), self.place.merged
+            filters = [cumulative]
             every, logs = own, 1
-        parts += [key_list if is_listed else b"", cumulative.to_bytes()]
+        for run in runs:
+            add_to_each(filters, run)
+        filter_bytes = b"" if of_own is None else of_own.to_bytes()
+        parts = [filter_bytes, key_list if is_listed else b"", cumulative.to_bytes()]
         directory = {
             "version": 1,
             "own": {"low": own.low, "high": own.high, "keys": own.count},
@@ -281,40 +281,22 @@ class LogTailBuilder:
         trailer = _TRAILER.pack(size, blocks, len(text), _crc(text, size, blocks))
         return b"".join((_START, *parts, text, trailer, _MAGIC))
 
-    def _next_run(self, keys: int) -> pa.StringArray:
-        """The first of the keys that wait, which are so many at least; no others wait then but the rest."""
+    def _next_run(self, keys: int) -> tuple[pa.StringArray, bool]:
+        """The first of the keys that wait, which are so many at least, and whether they come in the order of their
+        bytes; no others wait then but the rest."""
         waiting = pa.chunked_array(self._waiting, pa.string()).combine_chunks()
         rest = waiting.slice(keys)
         self._waiting, self._waiting_keys = ([rest] if len(rest) else []), len(rest)
         run = waiting.slice(0, keys)
-        self._ends = _widest(self._ends, key_range(run))
-        return run
+        # Rows of a write come in the order of their keys, and so do deletes.
+        is_sorted = pc.all(pc.less_equal(run[:-1], run[1:]), min_count=0).as_py()
+        self._ends = _widest(self._ends, key_range(run, is_sorted=is_sorted))
+        return run, is_sorted
 
-    def _write_run(self, run: pa.StringArray) -> None:
-        if self._writer is None:
-            self._writer = pq.ParquetWriter(
-                self._list,
-                _LIST_SCHEMA,
-                compression="zstd",
-                use_dictionary=False,
-                column_encoding={_KEY: "DELTA_BYTE_ARRAY"},
-                store_schema=False,
-            )
-        if not pc.all(pc.less_equal(run[:-1], run[1:]), min_count=0).as_py():  # rows of a write come in their order
-            run = run.take(pc.sort_indices(run))
-        self._writer.write_table(pa.table([run], schema=_LIST_SCHEMA), row_group_size=len(run))
-
-    def _close_list(self, last: pa.StringArray) -> bytes:
-        self._write_run(last)
-        assert self._writer is not None, "a run was written"
-        self._writer.close()
-        return self._list.getvalue()
-
-
-def _filled(filter_: BloomFilter, runs: Iterator[pa.StringArray]) -> BloomFilter:
-    for keys in runs:
-        filter_.add(keys)
-    return filter_
+    def _write_run(self, run: pa.StringArray, is_sorted: bool) -> None:
+        if self._list is None:
+            self._list = KeyListWriter()
+        self._list.add(run, is_sorted=is_sorted)
 
 
 def read_log_tail(file: BinaryIO, size: int) -> LogTail | None:
@@ -368,18 +350,11 @@ def find_listed(key_list: bytes, keys: pa.StringArray) -> npt.NDArray[np.bool_] 
     """For each key whether it is in the list; None where that cannot be read."""
     found = np.zeros(len(keys), dtype=np.bool_)
     try:
-        for listed in _listed(key_list):
+        for listed in read_key_list(key_list):
             found |= pc.is_in(keys, value_set=listed).to_numpy(zero_copy_only=False)
-    except (pa.ArrowException, OSError):
+    except ValueError:
         return None
     return found
-
-
-def _listed(key_list: bytes) -> Iterator[pa.StringArray]:
-    with pq.ParquetFile(pa.BufferReader(key_list)) as file:
-        for number in range(file.num_row_groups):
-            for batch in file.iter_batches(_RUN_KEYS, [number], [_KEY], use_threads=False):
-                yield batch.column(0)
 
 
 def _tail_of(said: Mapping[str, Any], end: int, crc32: int, blocks: int) -> LogTail:

@@ -202,11 +202,17 @@ def read_sealed_keys(entries: Mapping[str, str], extents: Sequence[Extent]) -> S
         return None
 
 
-def key_range(keys: pa.StringArray) -> tuple[str, str]:
-    """The smallest and the largest key as Java compares strings, which is how Hudi's index reads the two."""
+def key_range(keys: pa.StringArray, *, is_sorted: bool = False) -> tuple[str, str]:
+    """The smallest and the largest key as Java compares strings, which is how Hudi's index reads the two.
+
+    Args:
+        is_sorted: the keys are known to come in the order of their bytes.
+    """
     offsets, data = key_buffers(keys)
     text = data[offsets[0] : offsets[-1]]
     if not len(text) or int(text.max()) < _ORDERS_DIFFER_FROM:
+        if is_sorted:
+            return keys[0].as_py(), keys[-1].as_py()
         found = pc.min_max(keys).as_py()
         return found["min"], found["max"]
     values = keys.to_pylist()
