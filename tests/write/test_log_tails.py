@@ -176,8 +176,8 @@ def test_parquet_logs_of_hudi_get_one_by_a_log_compaction(tmp_path: Path) -> Non
 
 
 def test_a_deleted_key_comes_back_where_its_base_file_is(tmp_path: Path) -> None:
-    """Also where tails say that its log deleted it: Hudi's writers by this index go by base files, and would find a key
-    twice that has come to another one."""
+    """Also where tails say that its log deleted it: Hudi's writers look into base files alone, and would find it in two
+    if it were inserted into another one."""
     base = life(made(tmp_path / "t"))
     report = write(base, [("k4", 5, "p", "back")], index=IndexType.BLOOM, sizes=FileSizes(small_file=0))
     assert (report.inserted, report.updated) == (0, 1) and len(scan(base).file_groups) == 1

@@ -2,8 +2,8 @@
 
     start    `KEYLIST1`
     a run    int32 big-endian keys, bytes compressed, bytes before that; then compressed by zstd:
-             of each key the length of what it does not share with the key before it (uint32, little-endian), and how
-             many bytes it shares with that, 255 at most (uint8); then what they do not share
+             for each key the length of what it does not share with the key before it (uint32, little-endian), for each
+             how many bytes it shares with that, 255 at most (uint8), then what they do not share
 
 Touches: nothing.
 Keeps:   1. what is read are the keys that were written, in runs;
@@ -14,6 +14,7 @@ Memory:  the keys of one run, and what is compressed.
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -47,10 +48,12 @@ class KeyListWriter:
         if not is_sorted:
             run = run.take(pc.sort_indices(run))
         offsets, data = key_buffers(run)
-        lengths, shared = np.zeros(len(run), dtype=np.uint32), np.zeros(len(run), dtype=np.uint8)
-        rest = np.empty(int(offsets[-1] - offsets[0]), dtype=np.uint8)
-        length = _encode(offsets, data, lengths, shared, rest)
-        raw = b"".join((lengths.astype("<u4").tobytes(), shared.tobytes(), rest[:length].tobytes()))
+        before = len(run) * _KEY_BYTES
+        raw = np.empty(before + int(offsets[-1] - offsets[0]), dtype=np.uint8)
+        lengths, shared = raw[: len(run) * 4].view(np.uint32), raw[len(run) * 4 : before]
+        raw = raw[: before + _encode(offsets, data, lengths, shared, raw[before:])]
+        if sys.byteorder == "big":
+            lengths.byteswap(inplace=True)
         compressed = _ZSTD.compress(raw, asbytes=True)
         self._parts += [_HEAD.pack(len(run), len(compressed), len(raw)), compressed]
 
@@ -100,7 +103,7 @@ def _decoded(raw: bytes, keys: int) -> pa.StringArray:
 
 
 @kernel(types.int64(I32_IN, U8_IN, U32, U8, U8))
-def _encode(offsets: Any, data: Any, lengths: Any, shared: Any, rest: Any) -> int:
+def _encode(offsets: Any, data: Any, lengths: Any, shared: Any, rest: Any) -> Any:
     """
     Args:
         offsets: ascending and inside of `data`.
@@ -110,7 +113,7 @@ def _encode(offsets: Any, data: Any, lengths: Any, shared: Any, rest: Any) -> in
 
     Returns how many bytes of `rest` were written.
     """
-    to = 0
+    to: Any = 0
     for key in range(len(lengths)):
         start, end = np.int64(offsets[key]), np.int64(offsets[key + 1])
         same = 0
@@ -125,9 +128,10 @@ def _encode(offsets: Any, data: Any, lengths: Any, shared: Any, rest: Any) -> in
                 same += 1
         shared[key] = np.uint8(same)
         lengths[key] = np.uint32(end - start - same)
-        for at in range(start + same, end):
-            rest[to] = data[at]
-            to += 1
+        more = end - start - same
+        for at in range(more):
+            rest[to + at] = data[start + same + at]
+        to += more
     return to
 
 

@@ -188,9 +188,10 @@ class LogTailBuilder:
 
     def add(self, keys: pa.Array) -> None:
         """Add the keys of rows or deletes; none of them is null."""
-        keys = keys.cast(pa.string())
         if not len(keys):
             return
+        if not pa.types.is_string(keys.type):
+            keys = keys.cast(pa.string())
         self._keys += len(keys)
         self._waiting.append(keys)
         self._waiting_keys += len(keys)
@@ -284,7 +285,9 @@ class LogTailBuilder:
     def _next_run(self, keys: int) -> tuple[pa.StringArray, bool]:
         """The first of the keys that wait, which are so many at least, and whether they come in the order of their
         bytes; no others wait then but the rest."""
-        waiting = pa.chunked_array(self._waiting, pa.string()).combine_chunks()
+        waiting = self._waiting[0]
+        if len(self._waiting) > 1:
+            waiting = pa.chunked_array(self._waiting, pa.string()).combine_chunks()
         rest = waiting.slice(keys)
         self._waiting, self._waiting_keys = ([rest] if len(rest) else []), len(rest)
         run = waiting.slice(0, keys)
