@@ -15,9 +15,10 @@ Source:  RFC-06; `format/log/log_tail`
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +47,8 @@ from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileSlice, LogFile
 from lakeward.table.file_system_view import GroupId
 
+_END_BYTES: Final = 64 * 1024
+"""Read at once of a log's end."""
 _TAILS_TRIED: Final = 3
 """So many of the newest logs are asked for one that the next log can go on with."""
 
@@ -78,6 +81,32 @@ def names_and_sizes(logs: Iterable[LogFile]) -> tuple[tuple[str, int], ...]:
     return tuple((log.name.text, log.size) for log in logs)
 
 
+class _WithEnd(io.RawIOBase):
+    """A file whose end is read once and kept: most tails lie in it, and most footers."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file = file
+        self._start = max(0, size - _END_BYTES)
+        file.seek(self._start)
+        self._end = file.read(size - self._start)
+        self._at = 0
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        assert whence == io.SEEK_SET
+        self._at = offset
+        return offset
+
+    def read(self, size: int = -1) -> bytes:
+        assert size >= 0
+        if self._at >= self._start:
+            found = self._end[self._at - self._start :][:size]
+        else:
+            self._file.seek(self._at)
+            found = self._file.read(size)
+        self._at += len(found)
+        return found
+
+
 def open_log_tail(file: BinaryIO, size: int, name: str) -> tuple[LogTail, BinaryIO] | None:
     """The tail of a log, inline or native, and the file that its parts are read of; None where it has none.
 
@@ -86,13 +115,14 @@ def open_log_tail(file: BinaryIO, size: int, name: str) -> tuple[LogTail, Binary
         name: its file name, which says of which kind it is.
     """
     native = parse_native_log(name)
+    end = cast(BinaryIO, _WithEnd(file, size))
     if native is None:
-        tail = read_log_tail(file, size)
-        return None if tail is None else (tail, file)
+        tail = read_log_tail(end, size)
+        return None if tail is None else (tail, end)
     if native.format != PARQUET or native.is_cdc:
         return None
     try:
-        footer = read_parquet_footer(file, file_as_block(BlockType.PARQUET_DATA, size, name))
+        footer = read_parquet_footer(end, file_as_block(BlockType.PARQUET_DATA, size, name))
     except (BrokenFile, Unsupported):
         return None  # what reads its rows says so
     found = read_entry_tail(footer.entries, bytes_before=footer.offset)
