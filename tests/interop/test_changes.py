@@ -166,6 +166,51 @@ def test_changes_are_those_of_hudis_compaction(spark: SparkSession, tmp_path: Pa
 @pytest.mark.wide
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
+    ("table_type", "mode"),
+    [("COPY_ON_WRITE", "DATA_BEFORE_AFTER"), ("COPY_ON_WRITE", "OP_KEY_ONLY"), ("MERGE_ON_READ", "DATA_BEFORE")],
+)
+def test_changes_are_those_of_before_a_clustering(
+    spark: SparkSession, tmp_path: Path, table_type: str, mode: str
+) -> None:
+    """A clustering is no change, and takes none away: Hudi reads the changes of each window that it read before, and
+    of a window over the clustering, and of what it writes into the new file groups, as where Hudi clustered."""
+    options = {
+        "hoodie.metadata.enable": "true",
+        "hoodie.table.cdc.enabled": "true",
+        "hoodie.table.cdc.supplemental.logging.mode": mode,
+        "hoodie.datasource.write.table.type": table_type,
+        "hoodie.parquet.small.file.limit": "0",
+    }
+    own = Captured(
+        spark, HudiTable(spark, tmp_path / "own", TableShape(partition_fields="part", index="SIMPLE", options=options))
+    )
+    for number in range(3):
+        own.write(*((f"k{number}{each}", 10, "a") for each in range(3)), operation="insert")
+    own.write(("k01", 11, "b"), ("k12", 11, "b"), ("k02", 5, "late"), ("n1", 11, "new"))
+    own.write(("k00", 12, ""), ("k20", 12, ""), operation="delete")
+    hudis, ends = own.copy_to(tmp_path / "hudis"), own.ends()
+    windows = [("000", ends[-1]), *itertools.pairwise(ends)]
+    expected, rows = [changes(own.table, *window) for window in windows], own.table.snapshot()
+    assert all(expected)
+    code, report = lakeward("cluster", str(own.table.path), "--min-groups", "2", "--writers", "stopped")
+    assert code == 0 and report["input_groups"] >= 3, report
+    spark.sql(f"CALL run_clustering(path => '{hudis.table.path}', op => 'scheduleAndExecute')").collect()
+    assert own.table.snapshot() == rows
+    for each in (own, hudis):
+        assert len(each.ends()) == len(ends) + 1
+        assert [changes(each.table, *window) for window in windows] == expected
+        assert changes(each.table, "000", each.ends()[-1]) == expected[0]
+        assert changes(each.table, *each.ends()[-2:]) == []
+        each.write(("k01", 13, "c"), ("k22", 13, "c"), ("n2", 13, "new"))
+        each.write(("k10", 14, ""), operation="delete")
+    after = [changes(each.table, each.ends()[-3], each.ends()[-1]) for each in (own, hudis)]
+    assert after[0] == after[1] and [json.loads(change)[0] for change in after[0]] == ["d", "i", "u", "u"]
+
+
+@pytest.mark.slow
+@pytest.mark.wide
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
     ("table_type", "index", "mode"),
     [
         ("COPY_ON_WRITE", "SIMPLE", "DATA_BEFORE_AFTER"),

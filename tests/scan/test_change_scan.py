@@ -13,10 +13,13 @@ import pytest
 import lakeward
 from lakeward.base.errors import BrokenFile, DamagedFiles, Refused, UsageError
 from lakeward.cli.main import run
+from lakeward.services.clustering.plan.pack_options import PackOptions
 from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ
 from tests.crash.capturing import capture_changes
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import set_property
+from tests.services.clustering.run.packing import pack
+from tests.services.clustering.run.test_clusterer import APART
 from tests.write.writing import Row, new_table, write
 
 QUICK = [
@@ -70,6 +73,21 @@ def test_operations_with_the_rows_before_and_after(base: Path) -> None:
     ]
     assert len(set(found.column("ts_ms").to_pylist())) == 2
     assert [each[0] for each in changes(base, until=ends(base)[0])] == ["i", "i", "i"]
+
+
+@pytest.mark.parametrize("kind", [COPY_ON_WRITE, MERGE_ON_READ])
+def test_a_clustering_is_no_change_and_takes_none_away(tmp_path: Path, kind: str) -> None:
+    """The changes of each window stay; tests/interop/test_changes.py asks released Hudi."""
+    base = capturing(tmp_path / "t", table_type=kind)
+    for turn in range(2):
+        write(base, [(f"k{turn}{number}", 1, "p", "a") for number in "12"], "insert", **APART)
+    write(base, [("k01", 2, "p", "x"), ("k12", 0, "p", "late")])
+    write(base, [("k02", 3, "p", None)], "delete")
+    before, found = rows_now(base), changes(base)
+    assert pack(base, packing=PackOptions(groups_min=2)).output_groups == 1
+    assert (rows_now(base), changes(base), changes(base, since=ends(base)[-2])) == (before, found, [])
+    write(base, [("k01", 4, "p", "y")])
+    assert [each[0] for each in changes(base, since=ends(base)[-2])] == ["u"]
 
 
 def test_columns_filter_limit_and_where_to_go_on(base: Path) -> None:

@@ -661,7 +661,6 @@ CASES_OF_WRITING: list[tuple[str, str, Change]] = [
 
 
 CASES_OF_CLUSTERING: list[tuple[str, str, Change]] = [
-    ("cdc-enabled", "hoodie.table.cdc.enabled", CAPTURING),
     ("bucket-index", "hoodie.index.type", prop("hoodie.index.type", "BUCKET")),
 ]
 
@@ -800,7 +799,7 @@ def test_what_is_broken_stops_every_service() -> None:
         ),
         (
             both(CAPTURING, pending_plan(operation_type="LOG")),
-            set(TableService) - {TableService.CLUSTERING, TableService.COMPACTION},
+            set(TableService) - {TableService.COMPACTION},
         ),
         (
             prop("hoodie.table.type", "COPY_ON_WRITE"),

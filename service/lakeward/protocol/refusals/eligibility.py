@@ -24,7 +24,7 @@ from lakeward.base.errors import Refused
 from lakeward.protocol.refusals import findings
 from lakeward.protocol.refusals.findings import Finding, Test
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.table_config import CDC_ENABLED, DROPS_PARTITION_COLUMNS, PARTIAL_UPDATE_MODE
+from lakeward.table.table_config import DROPS_PARTITION_COLUMNS, PARTIAL_UPDATE_MODE
 
 
 class TableService(StrEnum):
@@ -296,14 +296,6 @@ ROWS: tuple[RefusalRow, ...] = (
         findings.changes_cannot_be_captured,
         "A service that rewrites a base file of this table must write the changes beside it, and {why}.",
         "Leave compaction of this table, and writing into it, to Hudi.",
-    ),
-    RefusalRow(
-        "cdc-enabled",
-        "change data capture",
-        _CLUSTERING,
-        findings.property_is_true(CDC_ENABLED),
-        "What its readers of changes make of file groups that are replaced was not tried.",
-        _LET_HUDI_CLUSTER,
     ),
     RefusalRow(
         "bucket-index",

@@ -385,7 +385,6 @@ def test_a_write_that_begins_in_the_last_moment(tmp_path: Path, monkeypatch: pyt
     ("properties", "why"),
     [
         ({"hoodie.index.type": "BUCKET"}, "a file group is a bucket"),
-        ({"hoodie.table.cdc.enabled": "true", "hoodie.table.cdc.supplemental.logging.mode": "DATA_BEFORE"}, "changes"),
         (None, "hash consistently"),
     ],
 )
