@@ -352,10 +352,7 @@ def clustered(table: Path, run: Run, *, groups: tuple[int, ...] = (2,)) -> Case:
         assert read_rows(base) == before
 
     def check_end(base: Path, whole: Path) -> None:
-        # A run that finds nothing to do begins nothing, and leaves what does no harm to the next service.
-        swept = serviced_table(str(base), LocalStorage(), ScriptedProcesses())
-        with swept.locked():
-            swept.sweep(scan(base))
+        sweep(base)
         check_now(base, whole)
         assert len(scan(base).latest_slices) in groups
         assert scan(base).timeline.pending == () and not scan(base).uncommitted_files
@@ -385,11 +382,19 @@ def expiring(table_type: str, folder: Path) -> Case:
         assert read_rows(base) in (before, left)
 
     def check_end(base: Path, whole: Path) -> None:
+        sweep(base)
         assert read_rows(base) == left and scan(base).timeline.pending == ()
         check_nothing_left(base)
         metadata_compacting.check_agrees(base)
 
     return Case(table=table, run=run, check_now=check_now, check_end=check_end, every=8, differs=9)
+
+
+def sweep(base: Path) -> None:
+    """A run that finds nothing to do begins nothing, and leaves what does no harm to the next service."""
+    swept = serviced_table(str(base), LocalStorage(), ScriptedProcesses())
+    with swept.locked():
+        swept.sweep(scan(base))
 
 
 def check_nothing_left(base: Path) -> None:
