@@ -9,6 +9,7 @@ from typing import Any
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.engine.task.key_checkpoint import make_checkpoint
 from lakeward.index.out_of_use import FOLDER
+from lakeward.services.indexing.run.bucket_build import write_buckets
 from lakeward.services.indexing.run.build_work import BuildWork
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
@@ -24,5 +25,6 @@ def in_process(base: Path, storage: Storage | None = None, **words: Any) -> Buil
         str(build_folder(base)),
         lambda size: InProcessDispatcher(),
         partial(make_checkpoint, storage or LocalStorage()),
+        partial(write_buckets, storage or LocalStorage()),
         **words,
     )

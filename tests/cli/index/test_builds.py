@@ -68,6 +68,7 @@ def stopped(call: Callable[..., Any], verb: str) -> None:
     """A process dies when all keys are read, and before the index has any."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(index_build, "located_keys", dying)
+        patched.setattr(index_build, "make_bucket_files", dying)
         with pytest.raises(Killed):
             call(verb)
 

@@ -25,6 +25,7 @@ from lakeward.cli.serviced import interruptible
 from lakeward.engine.task.entry import make_checkpoint_at
 from lakeward.index.key_checkpoints import FORM_VERSION
 from lakeward.protocol.progress import Pace
+from lakeward.services.indexing.run.bucket_build import write_buckets_at
 from lakeward.services.indexing.run.build_work import BuildWork
 from lakeward.state.records import IndexBuildRecord, IndexCheckpoint
 
@@ -88,11 +89,13 @@ class BuildArguments:
                 folder,
                 engines.choose,
                 partial(make_checkpoint_at, opened.base_path),
+                partial(write_buckets_at, opened.base_path),
                 memory_bytes=opened.table.memory,
                 bytes_per_second=rate,
                 clock=clock,
                 guard=guard,
                 on_group=on_group,
+                on_buckets=partial(on_step, "{} of {} tasks have written files of the index"),
                 on_read=on_read,
                 on_state=on_state,
             )

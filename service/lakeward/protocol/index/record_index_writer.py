@@ -23,10 +23,8 @@ See:     docs/decisions/0080-the-table-of-the-record-index.md
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from secrets import token_hex
-from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -39,33 +37,23 @@ from lakeward.index.index import Indexed, PartEffort, record_locations
 from lakeward.index.key_changes.table_commits import newest_change
 from lakeward.index.location import LOCATIONS, PARTITION_PATH, RECORD_KEY
 from lakeward.index.manifest_form import DATA_FOLDER, list_manifests, manifest_path
-from lakeward.index.record.bucket_hash import bucket_numbers, default_bucket_count
+from lakeward.index.record.bucket_hash import default_bucket_count
 from lakeward.index.record.bucket_merge import merge_bucket_files
-from lakeward.index.record.bucket_writer import BucketFileWriter
 from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.entry_sorter import EntrySorter
 from lakeward.index.record.index_growth import grow
-from lakeward.index.record.key_scope import split_entry_keys
 from lakeward.index.record.merge_choice import MERGE_OPTIONS, MergeDecision, MergeOptions, MergeType, choose_merge
-from lakeward.index.record.record_file import FileKind, IndexGroup, RecordFile, file_path
+from lakeward.index.record.record_file import FileKind, IndexGroup, RecordFile
 from lakeward.index.record.record_index import BucketPart, RecordIndex, newest_first, visible_at
 from lakeward.index.record.record_manifest import RECORD_FORM, RecordManifest
 from lakeward.index.record.record_options import LOOKUP_OPTIONS, LookupOptions
 from lakeward.index.settlement import check_not_built, check_not_late, settled_first, undone_commits
 from lakeward.protocol.creation import create_once
+from lakeward.protocol.index.bucket_files import FilesOf, new_path, open_new_file, write_bucket_files
 from lakeward.protocol.index.manifests import delete_unnamed, publish
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.timeline import Timeline
-
-
-@dataclass(frozen=True, slots=True)
-class _Sorted:
-    """Entries on their way into files of one kind."""
-
-    kind: FileKind
-    instant: str
-    completed: str | None
 
 
 class RecordIndexWriter:
@@ -96,6 +84,10 @@ class RecordIndexWriter:
     def __reduce__(self) -> str | tuple[object, ...]:
         """To tasks, which look keys up and write nothing, the index alone travels."""
         return self._index.__reduce__()
+
+    @property
+    def folder(self) -> str:
+        return self._index.folder
 
     @property
     def is_global(self) -> bool:
@@ -148,14 +140,28 @@ class RecordIndexWriter:
             self._forget([instant])
 
     def build(self, instant: str, locations: Iterable[pa.RecordBatch], *, completed: str) -> None:
-        manifest = self._index.manifest
         check_not_built(self.indexed())
-        with EntrySorter(manifest.scope) as sorter:
+        with EntrySorter(self._index.manifest.scope) as sorter:
             for batch in locations:
                 sorter.add(batch)
-            if not manifest.groups:
-                manifest = manifest.with_first_group(default_bucket_count(sorter.rows))
-            files = self._written(manifest, sorter, _Sorted(FileKind.BASE, instant, completed))
+            manifest = self.shape_of_build(sorter.rows)
+            files = self._written(manifest, sorter, FilesOf(FileKind.BASE, instant, completed))
+        self.end_build(manifest, files, completed=completed)
+
+    def shape_of_build(self, rows: int) -> RecordManifest:
+        """What the index has, with the buckets into which a build puts so many rows. Raises `Refused` where it is built
+        already."""
+        check_not_built(self.indexed())
+        manifest = self._index.manifest
+        return manifest if manifest.groups else manifest.with_first_group(default_bucket_count(rows))
+
+    def end_build(self, manifest: RecordManifest, files: Sequence[RecordFile], *, completed: str) -> None:
+        """The index has the files of a build from now on. Raises `IndexMoved` where another process was faster.
+
+        Args:
+            manifest: that of `shape_of_build`.
+            files: all that were written by it.
+        """
 
         def change(newest: RecordManifest) -> RecordManifest:
             read = self._index.manifest
@@ -212,8 +218,8 @@ class RecordIndexWriter:
         newest = files[0]
         completed = visible_at(newest, index.counted)
         unsettled = frozenset(index.manifest.commits)
-        path = self._path(of, newest.instant)
-        with self._open(path) as sink:
+        path = new_path(index.manifest, of, newest.instant)
+        with open_new_file(self._storage, index.folder, path) as sink:
             stats = merge_bucket_files(
                 [index.open_file(self._storage, file) for file in files],
                 sink,
@@ -303,49 +309,15 @@ class RecordIndexWriter:
                 sorter.add(batch)
             if not manifest.groups and sorter.rows:
                 manifest = manifest.with_first_group(default_bucket_count(sorter.rows))
-            return manifest, self._written(manifest, sorter, _Sorted(FileKind.DELTA, instant, None))
+            return manifest, self._written(manifest, sorter, FilesOf(FileKind.DELTA, instant, None))
 
-    def _written(self, manifest: RecordManifest, sorter: EntrySorter, of: _Sorted) -> list[RecordFile]:
+    def _written(self, manifest: RecordManifest, sorter: EntrySorter, of: FilesOf) -> list[RecordFile]:
         """A file for each bucket of the newest group that has an entry."""
         if not sorter.rows:
             return []
-        number = len(manifest.groups) - 1
-        group = manifest.groups[number]
-        paths = {
-            bucket: self._path(IndexGroup(number, bucket, link), of.instant) for bucket, link in enumerate(group.links)
-        }
-        found = []
-        with ExitStack() as stack:
-            writers: dict[int, BucketFileWriter] = {}
-            places = list(zip(*(column.to_pylist() for column in sorter.places.texts()), strict=True))
-            for keys, locations in sorter.entries():
-                record_keys, _ = split_entry_keys(keys, manifest.scope)
-                numbers = bucket_numbers(record_keys, hash_name=group.hash_name, count=group.buckets)
-                for bucket in map(int, np.unique(numbers)):
-                    if bucket not in writers:
-                        sink = stack.enter_context(self._open(paths[bucket]))
-                        writers[bucket] = BucketFileWriter(sink, scope=manifest.scope, with_instants=False)
-                    rows = np.flatnonzero(numbers == bucket)
-                    chosen = locations.take(pa.array(rows)).to_numpy()
-                    distinct, codes = np.unique(chosen, return_inverse=True)
-                    named = writers[bucket].places.intern((None, None) if not n else places[n - 1] for n in distinct)
-                    writers[bucket].add_codes(keys.take(pa.array(rows)).cast(pa.binary()), named[codes], None)
-            stats = {bucket: writer.finish() for bucket, writer in sorted(writers.items())}
-        for bucket, each in stats.items():
-            at = IndexGroup(number, bucket, group.links[bucket])
-            found.append(
-                RecordFile(
-                    at, of.kind, paths[bucket], each.size_bytes, each.entries, each.tombstones, of.instant, of.completed
-                )
-            )
-        return found
-
-    def _path(self, of: IndexGroup, instant: str) -> str:
-        return file_path(of, number=self._index.manifest.number, token=token_hex(4), instant=instant)
-
-    def _open(self, path: str) -> BinaryIO:
-        self._storage.make_folder(join(self._index.folder, DATA_FOLDER))
-        return self._storage.open_output(join(self._index.folder, path))
+        places = list(zip(*(column.to_pylist() for column in sorter.places.texts()), strict=True))
+        entries = ((keys, locations.to_numpy()) for keys, locations in sorter.entries())
+        return write_bucket_files(self._storage, self._index.folder, manifest, entries, places, of)
 
 
 def create_record_index(storage: Storage, folder: str, empty: RecordManifest) -> None:

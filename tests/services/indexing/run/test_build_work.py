@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from lakeward.engine.task.key_checkpoint_spec import CheckpointSpec
 from lakeward.index.build_state import BuildState
 from lakeward.index.key_checkpoints import KeyCheckpoint
 from lakeward.protocol.progress import Engine
-from lakeward.services.indexing.run.build_work import BuildWork, build_state, make_missing, remove_checkpoints
+from lakeward.services.indexing.run.build_work import build_state, make_missing, remove_checkpoints
 from lakeward.services.indexing.run.index_build import build_index
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot
@@ -50,7 +50,7 @@ def read_by(base: Path, **words: object) -> list[str]:
         return make_checkpoint(STORAGE, spec, attempt)
 
     work = in_process(base, **words)
-    work = BuildWork(work.folder, work.choose_dispatcher, make, on_state=work.on_state, clock=work.clock)
+    work = replace(work, run_task=make)
     snapshot = scan(base)
     assert not make_missing(STORAGE, snapshot, state_now(base, snapshot), work).missing
     return sorted(read)
@@ -102,13 +102,7 @@ def test_the_rate_is_shared(base: Path) -> None:
 
     snapshot = scan(base)
     state = state_now(base, snapshot)
-    work = BuildWork(
-        str(build_folder(base)),
-        choose,
-        partial(make_checkpoint, STORAGE),
-        memory_bytes=5,
-        bytes_per_second=100,
-    )
+    work = replace(in_process(base), choose_dispatcher=choose, memory_bytes=5, bytes_per_second=100)
     with pytest.raises(NotFound, match="Checkpoints of the build are gone"):
         make_missing(STORAGE, snapshot, state, work)
     assert asked == [state.bytes] and len(shown.specs) == 3

@@ -43,7 +43,7 @@ class Building:
         self.folder = self.folder_of(IndexType.RECORD)
         work = replace(in_process(self.base), folder=str(self.folder))
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(index_build, "located_keys", self._die)
+            patched.setattr(index_build, "make_bucket_files", self._die)
             with pytest.raises(Killed):
                 index_build.build_index(STORAGE, opens, lambda: scan(self.base), work)
 

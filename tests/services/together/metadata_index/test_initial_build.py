@@ -21,6 +21,7 @@ from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.format.metadata.record import MetadataRecord
 from lakeward.index.build_state import metadata_build_folder
 from lakeward.protocol.owner import Processes
+from lakeward.services.indexing.run.bucket_build import write_buckets
 from lakeward.services.indexing.run.build_work import BuildWork
 from lakeward.services.together.metadata_index.initial_build import BuiltPartition, build_partition, first_at_work
 from lakeward.services.together.metadata_index.record_entries import RecordEntries, file_groups_for, minus
@@ -43,7 +44,8 @@ DEFINITIONS = ".hoodie/.index_defs/index.json"
 def work(base: Path, storage: Storage, **words: Any) -> BuildWork:
     """Tasks run in this process, one after the other."""
     folder = metadata_build_folder(str(base))
-    return BuildWork(folder, lambda size: InProcessDispatcher(), partial(make_checkpoint, storage), **words)
+    tasks = partial(make_checkpoint, storage), partial(write_buckets, storage)
+    return BuildWork(folder, lambda size: InProcessDispatcher(), *tasks, **words)
 
 
 def build(

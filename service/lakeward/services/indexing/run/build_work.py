@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from lakeward.base.clock import Clock, SystemClock
 from lakeward.base.errors import NotFound, Refused
-from lakeward.engine.dispatch.dispatcher import Dispatcher, Failure, Progress
+from lakeward.engine.dispatch.dispatcher import Dispatcher, Done, Failure, Progress, raise_first
 from lakeward.engine.task.key_checkpoint_spec import CheckpointSpec
 from lakeward.engine.task.work_counters import WorkCounters
 from lakeward.index.build_state import BuildState
@@ -27,8 +27,10 @@ from lakeward.index.key_changes.group_changes import TableFiles
 from lakeward.index.key_changes.key_reader import check_deletes_are_known
 from lakeward.index.key_changes.table_commits import check_can_be_followed
 from lakeward.index.key_checkpoints import KeyCheckpoint
+from lakeward.index.record.record_file import RecordFile
 from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.read.newest_slice import table_reading
+from lakeward.services.indexing.run.bucket_build import BucketSpec, bucket_specs
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 
@@ -45,6 +47,8 @@ class BuildWork:
     """The dispatcher for so many bytes."""
     run_task: Callable[[CheckpointSpec, int], KeyCheckpoint]
     """`engine/task/key_checkpoint.make_checkpoint`, where the task runs."""
+    write_buckets: Callable[[BucketSpec, int], tuple[RecordFile, ...]]
+    """`bucket_build.write_buckets`, where the task runs."""
     memory_bytes: int = MEMORY_BYTES
     """Peak memory of one task."""
     bytes_per_second: float | None = None
@@ -56,6 +60,8 @@ class BuildWork:
     """Called with how many file groups are read, and of how many."""
     on_read: Callable[[int], None] = lambda size: None
     """Gets how many bytes the tasks have read so far, where they run on this machine, before `on_group`."""
+    on_buckets: Callable[[int, int], None] = lambda done, of: None
+    """Called with how many of the tasks are done that write files of the index, and of how many."""
     on_state: Callable[[BuildState], None] = lambda state: None
     """Called with how far it is when tasks begin, now and then meanwhile, and when all is read."""
 
@@ -121,9 +127,7 @@ def make_missing(storage: Storage, snapshot: TableSnapshot, state: BuildState, w
         )
     complete = state.as_it_is(storage, work.folder)
     work.on_state(complete)
-    for outcome in outcomes:
-        if isinstance(outcome, Failure):
-            raise outcome.error
+    raise_first([outcome.error for outcome in outcomes if isinstance(outcome, Failure)])
     if complete.missing:
         raise NotFound(
             "Checkpoints of the build are gone.",
@@ -131,6 +135,29 @@ def make_missing(storage: Storage, snapshot: TableSnapshot, state: BuildState, w
             remedy="See that one process at a time builds an index.",
         )
     return complete
+
+
+def make_bucket_files(spec: BucketSpec, work: BuildWork) -> list[RecordFile]:
+    """The files of a record index out of the checkpoints, by tasks. Raises what tasks raise.
+
+    Args:
+        spec: of all buckets.
+    """
+    dispatcher = work.choose_dispatcher(sum(checkpoint.bytes for _, checkpoint in spec.made))
+    dispatcher.probe(work.guard)
+
+    def report(progress: Progress) -> None:
+        work.guard()
+        work.on_buckets(progress.finished, progress.total)
+
+    outcomes = dispatcher.run(
+        work.write_buckets,
+        bucket_specs(spec, dispatcher.parallelism or 1),
+        description="files of a record index",
+        on_progress=report,
+    )
+    raise_first([outcome.error for outcome in outcomes if isinstance(outcome, Failure)])
+    return [file for outcome in outcomes if isinstance(outcome, Done) for file in outcome.result]
 
 
 def remove_checkpoints(storage: Storage, folder: str) -> None:

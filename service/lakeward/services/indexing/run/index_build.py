@@ -1,8 +1,8 @@
 """An index of Lakeward: built from all file slices as they are, and then kept up to date.
 
     build    snapshot -> the keys of each live file group, by tasks, a checkpoint each (`build_work`) -> merged by keys
-             (`merged_keys`) -> one commit of the index, which is settled: it has what completed on the table up to that
-             snapshot
+             (`merged_keys`), for a record index of the whole table by tasks that write its buckets (`bucket_build`) ->
+             one commit of the index, which is settled: it has what completed on the table up to that snapshot
     update   `index_update.update_index`; then what was rolled back is forgotten and what was archived is settled
 
     rebuild  the same beside the index that there is, which it replaces in one step
@@ -27,8 +27,18 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from lakeward.base.errors import NotFound, TryLater
+from lakeward.index.build_state import BuildState
+from lakeward.index.key_changes.table_commits import TableCommit
 from lakeward.index.settlement import check_not_built
-from lakeward.services.indexing.run.build_work import BuildWork, build_state, make_missing, remove_checkpoints
+from lakeward.protocol.index.record_index_writer import RecordIndexWriter
+from lakeward.services.indexing.run.bucket_build import BucketSpec
+from lakeward.services.indexing.run.build_work import (
+    BuildWork,
+    build_state,
+    make_bucket_files,
+    make_missing,
+    remove_checkpoints,
+)
 from lakeward.services.indexing.run.index_update import IndexUpdate, update_index
 from lakeward.services.indexing.run.merged_keys import located_keys
 from lakeward.services.indexing.run.staying_files import while_files_stay
@@ -108,6 +118,9 @@ def _build(storage: Storage, open_index: OpenOwnIndex, snapshot: TableSnapshot, 
     index = open_index(snapshot)
     check_not_built(index.indexed())
     made = make_missing(storage, snapshot, begun, work)
+    if isinstance(index, RecordIndexWriter) and index.is_global:
+        entries = _build_by_buckets(index, commit, made, work)
+        return IndexBuild(commit.instant, len(made.slices), entries, len(begun.made))
     entries = 0
 
     def locations() -> Iterator[pa.RecordBatch]:
@@ -118,3 +131,13 @@ def _build(storage: Storage, open_index: OpenOwnIndex, snapshot: TableSnapshot, 
 
     index.build(commit.instant, locations(), completed=commit.completed)
     return IndexBuild(commit.instant, len(made.slices), entries, len(begun.made))
+
+
+def _build_by_buckets(index: RecordIndexWriter, commit: TableCommit, made: BuildState, work: BuildWork) -> int:
+    """Its files are written by tasks, each those of some buckets; so many entries they have."""
+    groups = tuple(made.of_groups)
+    manifest = index.shape_of_build(sum(checkpoint.rows for _, checkpoint in groups))
+    spec = BucketSpec(index.folder, manifest, work.folder, groups, commit.instant, commit.completed, part=0, parts=1)
+    files = make_bucket_files(spec, work)
+    index.end_build(manifest, files, completed=commit.completed)
+    return sum(file.entries for file in files)

@@ -2,19 +2,22 @@
 
     32 checkpoints -> a run; 32 runs -> a run; … -> the last 32 or fewer are merged as they are read
 
-So an index whose entries are sorted takes them as they come, and a database puts them beside each other.
+So an index whose entries are sorted takes them as they come, and a database puts them beside each other. Of several
+tasks that make the files of an index each merges the keys of its buckets alone.
 
 Touches: the folder of the build, reading, but for a checkpoint that is broken: it is deleted, to be made again; spill
          files.
-Keeps:   1. each key comes with each file group that has it, and of the same key the file groups in their order;
+Keeps:   1. each key comes with each file group that has it, of the same key the file groups in their order, all in one
+            batch;
          2. no more than `OPEN_RUNS_MAX` runs of a level are open, each with a frame or two in memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.base.errors import BrokenFile, NotFound
@@ -25,10 +28,15 @@ from lakeward.merge.runs.record_sorter import OPEN_RUNS_MAX
 from lakeward.merge.runs.run_windows import RunWindows
 from lakeward.merge.runs.sorted_run import BaseRun, SortedRun
 from lakeward.merge.runs.spilled_run import RawRun, SpilledRun
+from lakeward.merge.runs.whole_keys import whole_keys
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 
 _PLACED = pa.schema([pa.field(RECORD_KEY, pa.string()), pa.field("place", pa.int32())])
+
+
+Chosen = Callable[[pa.StringArray], npt.NDArray[np.bool_]]
+"""Which of some keys are wanted."""
 
 
 def located_keys(
@@ -47,29 +55,37 @@ def located_keys(
         yield pa.RecordBatch.from_arrays(columns, schema=LOCATIONS)
 
 
-def placed_keys(storage: Storage, folder: str, made: Sequence[KeyCheckpoint]) -> Iterator[pa.RecordBatch]:
-    """Each key with the number of its checkpoint, by keys. Raises as `located_keys`."""
+def placed_keys(
+    storage: Storage, folder: str, made: Sequence[KeyCheckpoint], chosen: Chosen | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Keys, and in which of the checkpoints each is, by keys. Raises what `located_keys` does.
+
+    Args:
+        chosen: which keys come; None for all.
+    """
     with _Levels() as levels:
         for place, checkpoint in enumerate(made):
-            levels.add(BaseRun(checkpoint.name, _placed(storage, folder, checkpoint, place), ()))
+            levels.add(BaseRun(checkpoint.name, _placed(storage, folder, checkpoint, place, chosen), ()))
         yield from _merged(levels.rest())
 
 
-def _placed(storage: Storage, folder: str, checkpoint: KeyCheckpoint, place: int) -> Iterator[pa.RecordBatch]:
+def _placed(
+    storage: Storage, folder: str, checkpoint: KeyCheckpoint, place: int, chosen: Chosen | None
+) -> Iterator[pa.RecordBatch]:
     try:
         for keys in read_keys(storage, folder, checkpoint):
-            places = pa.array(np.full(len(keys), place, np.int32))
-            yield pa.RecordBatch.from_arrays([keys, places], schema=_PLACED)
+            if chosen is not None:
+                keys = keys.filter(pa.array(chosen(keys)))
+            if len(keys):
+                places = pa.array(np.full(len(keys), place, np.int32))
+                yield pa.RecordBatch.from_arrays([keys, places], schema=_PLACED)
     except BrokenFile as broken:
         storage.delete(join(folder, checkpoint.name))
         raise NotFound(broken.what, why=broken.why, remedy=broken.remedy) from broken
 
 
 def _merged(runs: Sequence[SortedRun]) -> Iterator[pa.RecordBatch]:
-    windows = RunWindows(runs, window_bytes=FRAME_BYTES)
-    for window in windows.windows():
-        if len(window.order):
-            yield windows.rows(window.order)
+    yield from whole_keys(RunWindows(runs, window_bytes=FRAME_BYTES))
 
 
 class _Levels:
