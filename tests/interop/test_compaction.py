@@ -27,6 +27,7 @@ from lakeward.table.file_group import FileSlice
 from tests.hudi.metadata_table import WITHOUT_METADATA, assert_same_records
 from tests.hudi.table import HudiTable, Instants, Rows
 from tests.interop.cases import DRAWN, NARROW, PAIRS, PASSED, VALUES, Case, all_pairs, can_be, pairs_of
+from tests.interop.every_query import judge_every_query
 from tests.interop.lakeward_cli import compact, lakeward
 from tests.interop.story import ODD_NAMES, Story
 from tests.our_reader import scan
@@ -76,14 +77,25 @@ def test_hudi_reads_the_same_before_and_after(spark: SparkSession, tmp_path: Pat
 @pytest.mark.skipif(not DRAWN, reason="make interop-full SEED=s COUNT=n draws tables")
 @pytest.mark.parametrize("name", DRAWN or [""])
 def test_tables_by_chance(spark: SparkSession, tmp_path: Path, name: str):
-    """The same of any table that can be. `make interop-full` remembers which passed."""
-    print(f"LAKEWARD_INTEROP_FULL, {name}: {DRAWN[name]}")
-    judge(Story(spark, tmp_path / "table", DRAWN[name]), tmp_path, DRAWN[name])
+    """The same of any table that can be, with all kinds of query by Lakeward before and after. `make interop-full`
+    remembers which passed."""
+    case = DRAWN[name]
+    print(f"LAKEWARD_INTEROP_FULL, {name}: {case}")
+
+    def judge_queries(table: HudiTable) -> None:
+        # (What hudi-rs leaves out of such tables `judge` says.)
+        encoded = "part" if case.layout == "encoded" else ""
+        fills = case.merging == "filled"
+        print(judge_every_query(table, by_metadata=case.has_metadata, by_hudi_rs=False, encoded=encoded, fills=fills))
+
+    judge(Story(spark, tmp_path / "table", case), tmp_path, case, judge_queries)
     PASSED.mkdir(exist_ok=True)
     (PASSED / name).touch()
 
 
-def judge(story: Story, tmp_path: Path, case: Case) -> None:
+def judge(
+    story: Story, tmp_path: Path, case: Case, judge_queries: Callable[[HudiTable], None] = lambda table: None
+) -> None:
     story.begin()
     table = story.table
     if not case.is_readable:
@@ -93,6 +105,7 @@ def judge(story: Story, tmp_path: Path, case: Case) -> None:
     assert table.snapshot(with_meta=False) == story.expected()
     assert table.read_by_lakeward() == before
     assert table.read_by_lakeward(read_optimized=True) == table.read_optimized()
+    judge_queries(table)
     twin = table.copy_to(tmp_path / "twin")
 
     compact_copy(story)
@@ -127,6 +140,7 @@ def judge(story: Story, tmp_path: Path, case: Case) -> None:
         table, twin, last=2 if case.has_metadata else None, windows=windows_between if case in NARROW else all_windows
     )
 
+    judge_queries(table)
     # The in-memory index is one map for all tables of a JVM: it cannot serve two copies of one table.
     copies = [table] if case.index == "MEMORY" or case.has_metadata else [table, twin]
     story.go_on(copies)
