@@ -5,9 +5,6 @@ A moment or a window whose rows are not all there any more Hudi reads in part, o
 it (docs/decisions/0123). So an answer that Lakeward gives must be Hudi's, and a refusal must be one that a clean or
 the archiver brought about: the moments that are refused are the oldest ones, and without these there are none.
 
-As of a compaction Hudi gives the columns of the table when it was carried out, which may be more than those of when it
-was planned; the others are columns that came since, and without any value.
-
 Hudi 1.2.0 contradicts itself in one place: of a window that goes over a compaction to a row behind it, the row is not
 merged with that of the base file if no row of its row group is of the window, and in tables with nested columns if the
 older row is not. Then a late row comes, and an update that leaves values out lacks them. From Lakeward the late row
@@ -18,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 from ast import literal_eval
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
@@ -67,12 +64,16 @@ class _Question:
     """A column that is not compared."""
     may_lack_values: bool = False
     """Hudi's rows may lack values that an older row has."""
-    is_of_compaction: bool = False
-    """Hudi's answer may have columns without any value, that came after the plan."""
 
 
 def judge_every_query(
-    table: HudiTable, *, by_metadata: bool = True, by_hudi_rs: bool = True, encoded: str = "", fills: bool = False
+    table: HudiTable,
+    *,
+    by_metadata: bool = True,
+    by_hudi_rs: bool = True,
+    encoded: str = "",
+    fills: bool = False,
+    is_listed_whole: bool = True,
 ) -> Judged:
     """Raises `AssertionError` for the first query whose rows differ.
 
@@ -84,13 +85,14 @@ def judge_every_query(
         by_hudi_rs: hudi-rs is asked for moments, where it can read.
         encoded: a column that Hudi's windows give as the URL-encoded path has it, where it is not compared then
             (docs/read/moments.md).
+        is_listed_whole: by listing Hudi finds all partitions; else it is asked by the metadata table alone.
         fills: updates of the table leave values out, which readers take from older rows.
     """
     opened = Table(str(table.path), timezone="UTC")
     judged = Judged()
-    compactions = table.compactions()
-    moments = [_moment(opened, instant, compactions) for instant, _ in sorted(table.completed_instants())]
-    of_moments = [*moments, *_now(opened, by_metadata=by_metadata)]
+    listing = BY_LISTING if is_listed_whole else BY_METADATA
+    moments = [_moment(opened, instant, listing) for instant, _ in sorted(table.completed_instants())]
+    of_moments = [*moments, *_now(opened, listing, by_metadata=by_metadata)]
     answers = _answers(judged, of_moments)
     given = [each.what in answers for each in moments]
     assert given == sorted(given), f"older moments are read than some that are refused: {judged.refused}"
@@ -100,7 +102,7 @@ def judge_every_query(
     elif not _is_cleaned(table):
         raise AssertionError(f"nothing was cleaned or archived: {judged.refused}")
     # A window of commits that are archived is refused, though each moment that is left can be read.
-    of_windows = [_window(opened, *window, encoded, fills=fills) for window in windows(table)]
+    of_windows = [_window(opened, *window, listing, encoded, fills=fills) for window in windows(table)]
     answers |= _answers(judged, of_windows)
     answered = [each for each in (*of_moments, *of_windows) if each.what in answers]
     for question, expected in zip(answered, by_hudi(table, [each.options for each in answered]), strict=True):
@@ -132,29 +134,28 @@ def by_hudi(table: HudiTable, queries: Sequence[Mapping[str, str]]) -> list[list
     return [_texts(rows) for rows in found]
 
 
-def _now(opened: Table, *, by_metadata: bool) -> Iterator[_Question]:
-    yield _Question("snapshot", lambda: opened.scan(meta_columns=True), BY_LISTING)
+def _now(opened: Table, listing: dict[str, str], *, by_metadata: bool) -> Iterator[_Question]:
+    yield _Question("snapshot", lambda: opened.scan(meta_columns=True), listing)
     if by_metadata:
         yield _Question("snapshot by the metadata table", lambda: opened.scan(meta_columns=True), BY_METADATA)
     optimized = {QUERY: "read_optimized"}
     yield _Question("read-optimized", lambda: opened.scan(read_optimized=True, meta_columns=True), optimized)
 
 
-def _moment(opened: Table, instant: str, compactions: Collection[str]) -> _Question:
+def _moment(opened: Table, instant: str, listing: dict[str, str]) -> _Question:
     return _Question(
         f"as of {instant}",
         lambda: opened.scan(as_of=instant, meta_columns=True),
-        {"as.of.instant": instant, **BY_LISTING},
+        {"as.of.instant": instant, **listing},
         lambda options: options.with_as_of_timestamp(instant),
-        is_of_compaction=instant in compactions,
     )
 
 
-def _window(opened: Table, begin: str, end: str, encoded: str, *, fills: bool) -> _Question:
+def _window(opened: Table, begin: str, end: str, listing: dict[str, str], encoded: str, *, fills: bool) -> _Question:
     return _Question(
         f"after {begin}, up to {end}",
         lambda: opened.scan(since="earliest" if begin == BEFORE_ALL else begin, until=end),
-        {QUERY: "incremental", BEGIN: begin, END: end, **BY_LISTING},
+        {QUERY: "incremental", BEGIN: begin, END: end, **listing},
         may_be_late=True,
         without=encoded,
         may_lack_values=fills,
@@ -173,8 +174,6 @@ def _answers(judged: Judged, questions: Iterable[_Question]) -> dict[str, list[s
 
 
 def _compare(judged: Judged, question: _Question, found: list[str], expected: list[str], opened: Table) -> None:
-    if question.is_of_compaction:
-        expected = _without_empty_columns(expected, found)
     if question.without:
         found, expected = _without(question.without, found), _without(question.without, expected)
     if found != expected and question.may_lack_values:
@@ -195,14 +194,6 @@ def _as_unfilled(found: list[str], expected: list[str]) -> list[str]:
         lacks = {name for name in row if other.get(name) == "None"} if other[_COMMIT] == row[_COMMIT] else set()
         rows.append({name: "None" if name in lacks else value for name, value in row.items()})
     return sorted(map(str, rows))
-
-
-def _without_empty_columns(expected: list[str], found: list[str]) -> list[str]:
-    """Without the columns that `found` has not, where they have no value in any row."""
-    own = {name for row in found for name in literal_eval(row)}
-    rows = [literal_eval(row) for row in expected]
-    empty = {name for row in rows for name in row if name not in own and all(each[name] == "None" for each in rows)}
-    return sorted(str({name: value for name, value in row.items() if name not in empty}) for row in rows)
 
 
 def _without(column: str, rows: list[str]) -> list[str]:

@@ -86,7 +86,16 @@ def test_tables_by_chance(spark: SparkSession, tmp_path: Path, name: str):
         # (What hudi-rs leaves out of such tables `judge` says.)
         encoded = "part" if case.layout == "encoded" else ""
         fills = case.merging == "filled"
-        print(judge_every_query(table, by_metadata=case.has_metadata, by_hudi_rs=False, encoded=encoded, fills=fills))
+        print(
+            judge_every_query(
+                table,
+                by_metadata=case.has_metadata,
+                by_hudi_rs=False,
+                encoded=encoded,
+                fills=fills,
+                is_listed_whole=case.is_listed_whole,
+            )
+        )
 
     judge(Story(spark, tmp_path / "table", case), tmp_path, case, judge_queries)
     PASSED.mkdir(exist_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from lakeward.storage.storage import FileStatus
 from lakeward.table.damaged_file import DamageKind
 from lakeward.table.file_group import FileGroup
 from lakeward.table.snapshot import SnapshotCache, TableSnapshot, take_snapshot
+from lakeward.table.timeline.timeline_reader import TimelineReader
 from lakeward.table.timeline.timezone import ZoneSource
 from tests.clocks import SkippingClock
 from tests.golden_tables import copy_golden
@@ -253,6 +255,32 @@ def test_schema_is_that_of_the_newest_write_of_rows(tmp_path: Path) -> None:
     commit("20261121043722", "deltacommit", "LOG_COMPACT", "old")
 
     assert scan(table, timezone="UTC").schema == "new"
+
+
+def test_schema_as_of_an_instant_may_be_that_of_a_compaction(tmp_path: Path) -> None:
+    """One that was carried out when a column had come or gone, or had a wider type, has written that."""
+    table = copy_golden("v9", tmp_path / "table")
+
+    def schema(*columns: str) -> str:
+        fields = [{"name": each, "type": "int"} for each in columns]
+        return json.dumps({"type": "record", "name": "t", "fields": fields})
+
+    def commit(time: str, action: str, operation_type: str, schema: str) -> None:
+        metadata = CommitMetadata(operation_type=operation_type, extra_metadata={"schema": schema})
+        (timeline_of(table) / f"{time}000_{time}999.{action}").write_bytes(write_commit_metadata(metadata))
+
+    def newest() -> str | None:
+        snapshot = scan(table, timezone="UTC")
+        reader = TimelineReader(LocalStorage(), str(table), snapshot.config, snapshot.timeline)
+        assert reader.newest_schema()[0] == schema("a", "b")
+        return reader.newest_schema(of_services=True)[0]
+
+    commit("20261121043720", "deltacommit", "UPSERT", schema("a", "b"))
+    assert newest() == schema("a", "b")
+    commit("20261121043721", "commit", "COMPACT", schema("a", "b", "c"))
+    assert newest() == schema("a", "b", "c")
+    commit("20261121043722", "commit", "COMPACT", schema("a", "c"))
+    assert newest() == schema("a", "c")
 
 
 def test_schema_is_chosen_by_requested_time(tmp_path: Path) -> None:

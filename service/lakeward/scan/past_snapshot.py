@@ -3,7 +3,7 @@
     slices that began later           left out; so are groups that began later
     logs of later commits             left out; in tables of version 6, where logs grow, their later blocks
     groups that were replaced later   there again
-    schema                            as the last commit before had it
+    schema                            as the last commit before had it, also a compaction that came late
 
 All times are those at which commits were requested, as Hudi's `as.of.instant` has it: a commit that was requested
 before and completed after is in.
@@ -54,7 +54,7 @@ def read_as_of(storage: Storage, snapshot: TableSnapshot, when: When, *, clock: 
         timeline, instants=tuple(each for each in timeline.instants if not is_before(moment.instant, each.time))
     )
     reader = TimelineReader(storage, base_path, config, until)
-    schema, latest_schema = reader.newest_schema()
+    schema, latest_schema = reader.newest_schema(of_services=True)
     past = snapshot_as_of(snapshot, moment.instant)
     what = f"The table cannot be read as of {moment.instant}"
     check_whole(past, reader.written_files(), timeline, what=what)

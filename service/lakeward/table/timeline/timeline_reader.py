@@ -401,10 +401,14 @@ class TimelineReader:
                 pinned[instant.time] = paths
         return pinned
 
-    def newest_schema(self) -> tuple[str | None, str | None]:
+    def newest_schema(self, *, of_services: bool = False) -> tuple[str | None, str | None]:
         """The schema of the newest write that may change it, and the same with ids where it has schema on read.
 
         Newest by the time it was requested, not completed: that is how Hudi's readers choose.
+
+        Args:
+            of_services: that of a compaction counts, too, as for Hudi's queries as of an instant: planned before a
+                column got a wider type, and carried out after it, it wrote the wider one.
         """
         fallback: str | None = None
         for instant in reversed(self._timeline.completed_writes):
@@ -413,7 +417,7 @@ class TimelineReader:
                 continue
             if facts.latest_schema is not None:
                 return facts.schema, facts.latest_schema
-            if facts.operation_type not in _OPERATIONS_WITHOUT_SCHEMA_CHANGE:
+            if of_services or facts.operation_type not in _OPERATIONS_WITHOUT_SCHEMA_CHANGE:
                 return facts.schema, None
             fallback = fallback or facts.schema
         return fallback, None
