@@ -11,8 +11,8 @@ on a session that is warm. Rows, with their meta columns, must be those of befor
 filter on a city reads by the ranges of footers, on average over the cities, and how many may have a key. The floor is
 copying the files, read from the page cache, one at a time.
 
-    python -m benchmarks.clustering [--files N] [--rows N] [--groups N] [--cores N,N] [--only KIND,..] [--without-hudi]
-                                    [--tables FOLDER]
+    python -m benchmarks.clustering [--files N] [--rows N] [--groups N] [--cores N,N] [--only KIND,KIND]
+                                    [--sides lakeward,hudi] [--tables FOLDER]
 
 Keys are looked up in an open process, by the filters of files. GROUPS file groups, as sizes alone, are planned. The
 tables stay in FOLDER for other runs, or are those of a run before.
@@ -98,11 +98,12 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=1_000_000)
     parser.add_argument("--cores", default="1,2")
     parser.add_argument("--only", default=",".join(RUNS))
-    parser.add_argument("--without-hudi", action="store_true")
+    parser.add_argument("--sides", default="lakeward,hudi")
     parser.add_argument("--tables", type=Path)
     arguments = parser.parse_args()
     before = machine()
-    figures: dict[str, Any] = dict(vars(arguments)) | {"load_before": os.getloadavg()}
+    figures: dict[str, Any] = {name: str(value) for name, value in vars(arguments).items()}
+    figures["load_before"] = os.getloadavg()
     figures["planning"] = planning(arguments.groups)
     with tempfile.TemporaryDirectory(prefix="clustering-", dir=os.environ.get("TMPDIR")) as name:
         runs = {what: RUNS[what] for what in arguments.only.split(",")}
@@ -110,16 +111,16 @@ def main() -> None:
         tables = {table: folder / table for table in ["small", *sorted({run.table for run in runs.values()})]}
         if missing := [table for table, path in tables.items() if not path.exists()]:
             make(folder, missing, arguments.files, arguments.rows)
-        rows = {table: digest(path) for table, path in tables.items()}
+        rows = {table: digest_of_made(path) for table, path in tables.items()}
         for table, path in tables.items():
             figures[f"{table} before"] = layout(path) | copied(path, Path(name)) | looked_up(path)
         for cores in map(int, arguments.cores.split(",")):
             with on_cores(cores):
-                for what, run in runs.items():
+                for what, run in runs.items() if "lakeward" in arguments.sides else ():
                     copy = Path(shutil.copytree(tables[run.table], Path(name, f"lakeward-{what}")))
                     cost = lakeward(copy, run.options)
                     report(figures, f"lakeward {what}, {cores} cores", cost, copy, rows[run.table])
-                if not arguments.without_hudi:
+                if "hudi" in arguments.sides:
                     by_hudi(figures, tables, Path(name), rows, runs, cores)
     figures["load_after"] = os.getloadavg()
     write_report("clustering", before, figures)
@@ -224,6 +225,15 @@ def digest(table: Path) -> tuple[int, str]:
         for rows in pq.ParquetFile(path).iter_batches(65_536):
             found.update(rows)
     return found.rows, found.hexdigest
+
+
+def digest_of_made(table: Path) -> tuple[int, str]:
+    """The same, which stays beside the table for other runs."""
+    kept = table.with_suffix(".json")
+    if not kept.exists():
+        kept.write_text(json.dumps(digest(table)))
+    rows, hexdigest = json.loads(kept.read_text())
+    return rows, hexdigest
 
 
 def layout(table: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -85,6 +85,10 @@ class BloomRows:
             return None
         head = struct.pack(DYNAMIC_HEAD, numbers[0][0], numbers[-1][1], sum(each.count for each in filters))
         return b"".join([*heads, head, *(bytes(each.data[head_bytes:]) for each in filters)])
+
+    def part(self, rows: range) -> BloomRows:
+        """Some of its rows."""
+        return replace(self, start=self.start + rows.start * self.stride, count=len(rows))
 
     @property
     def type_code(self) -> str:

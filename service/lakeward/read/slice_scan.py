@@ -33,7 +33,13 @@ from lakeward.format.avro.schema import table_schema
 from lakeward.format.bloom_lookup import SIMPLE_TYPE_CODE, BloomRows
 from lakeward.format.parquet.base_file import count_rows, open_base_file
 from lakeward.format.parquet.batches import ChooseGroups, ParquetBatches
-from lakeward.format.parquet.key_summary import BLOOM_KEY, BLOOM_TYPE_KEY
+from lakeward.format.parquet.key_summary import (
+    BLOOM_KEY,
+    BLOOM_TYPE_KEY,
+    FILTER_ROWS_KEY,
+    Extent,
+    read_filter_rows,
+)
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.parquet.row_groups import ValueRange, row_groups
 from lakeward.merge.memory_budget import MEMORY_BYTES
@@ -226,8 +232,8 @@ def _stored(
         chosen = choose_row_groups(groups, ranged, NO_LOGS)
         if not ranged.on_keys.conditions:
             return chosen
-        if chosen and not _may_have_keys(file, ranged):
-            chosen = []
+        if chosen:
+            chosen = _with_keys(file, ranged, chosen)
         keyless = {group.number for group in groups if group.ranges.get(RECORD_KEY_FIELD, _UNKNOWN) is None}
         return sorted(keyless.union(chosen))
 
@@ -258,18 +264,38 @@ def _stored(
             yield chosen.select(out.names)
 
 
-def _may_have_keys(file: ParquetBatches, predicate: Predicate) -> bool:
-    """False where the footer's bloom filter says that the file has none of the keys that are looked for."""
+def _with_keys(file: ParquetBatches, predicate: Predicate, groups: list[int]) -> list[int]:
+    """The row groups that may have the keys that are looked for by the footer's bloom filter."""
     entries = file.metadata.metadata or {}
     text, kind = entries.get(BLOOM_KEY.encode()), entries.get(BLOOM_TYPE_KEY.encode(), SIMPLE_TYPE_CODE.encode())
     named = [each for each in predicate.on_keys.conditions if isinstance(each, Membership) and not each.is_negated]
     if text is None or not named:
-        return True
+        return groups
     try:
         rows = BloomRows.of_base64(text, kind.decode("utf-8", "replace"))
     except ValueError:
-        return True  # broken
+        return groups  # broken
+    said = entries.get(FILTER_ROWS_KEY.encode())
+    parts = None if said is None else read_filter_rows(said.decode(), text.decode(), _extents(file), count=rows.count)
+    if parts is None:
+        return groups if _may_have(rows, named) else []
+    return [group for group in groups if _may_have(rows.part(parts[group]), named)]
+
+
+def _may_have(rows: BloomRows, named: Sequence[Membership]) -> bool:
     return all(bool(rows.lookup(each.values).any()) for each in named)
+
+
+def _extents(file: ParquetBatches) -> list[Extent]:
+    """Places and rows of the row groups."""
+    found = []
+    for number in range(file.metadata.num_row_groups):
+        group = file.metadata.row_group(number)
+        chunks = [group.column(at) for at in range(group.num_columns)]
+        starts = [each.dictionary_page_offset or each.data_page_offset for each in chunks]
+        ends = [start + each.total_compressed_size for start, each in zip(starts, chunks, strict=True)]
+        found.append(Extent(min(starts), max(ends), group.num_rows, b"", b""))
+    return found
 
 
 def _table_columns(reading: TableReading, names: Collection[str] | None) -> pa.Schema:

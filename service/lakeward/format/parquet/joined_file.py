@@ -28,18 +28,22 @@ from lakeward.format.parquet.counted_sink import CountedSink
 from lakeward.format.parquet.key_summary import (
     BLOOM_KEY,
     BLOOM_TYPE_KEY,
+    FILTER_ROWS_KEY,
     MAX_KEY,
     MIN_KEY,
     SEAL_KEY,
     Extent,
+    JoinedKeys,
     KeySummary,
+    filter_rows,
     seal,
 )
 from lakeward.format.parquet.parquet_writer import FileNames
 from lakeward.format.parquet.stored_row_groups import RowGroupCopies, StoredRowGroup, StoredRowGroups
 
 _KEY_COLUMN = "_hoodie_record_key"
-_OF_KEYS = (BLOOM_KEY, BLOOM_TYPE_KEY, MIN_KEY, MAX_KEY, SEAL_KEY, SORTED_BY_KEY)
+_OF_FILE = (SEAL_KEY, FILTER_ROWS_KEY)
+_OF_KEYS = (BLOOM_KEY, BLOOM_TYPE_KEY, MIN_KEY, MAX_KEY, SORTED_BY_KEY, *_OF_FILE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +61,8 @@ class JoinedForm:
 
     @staticmethod
     def keys_of(stored: StoredRowGroups) -> dict[str, str]:
-        """The others, but for the seal."""
-        return {name: value for name, value in stored.entries.items() if name in _OF_KEYS and name != SEAL_KEY}
+        """The others, but for those that say where row groups are."""
+        return {name: value for name, value in stored.entries.items() if name in _OF_KEYS and name not in _OF_FILE}
 
 
 class JoinedFileWriter:
@@ -74,7 +78,7 @@ class JoinedFileWriter:
         names_nullable: bool,
         keys_expected: int,
         bloom_bytes_max: int,
-        known: Mapping[str, str] | None = None,
+        known: JoinedKeys | None = None,
     ) -> None:
         """
         Args:
@@ -90,17 +94,21 @@ class JoinedFileWriter:
         self._copies = RowGroupCopies(self._stream, file_name=file_name)
         self._keys = KeySummary(keys_expected=keys_expected, bloom_type=TYPE_CODE, bloom_bytes_max=bloom_bytes_max)
         self._known = known
+        self._filter_rows: list[range] = []
         self._extents: list[Extent] = []
         self._checksums: list[int] = []
         self._rows = 0
         self._stream.write(b"PAR1")
 
-    def copy(self, source: BinaryIO, group: StoredRowGroup, keys: Iterable[pa.StringArray] | None) -> int:
+    def copy(self, source: BinaryIO, group: StoredRowGroup, keys: Iterable[pa.StringArray] | None, file: int) -> int:
         """Append a row group; its place in this file.
 
         Args:
             keys: the record keys of its rows, in their order; None where the footer is known.
+            file: the number of the file that it is of.
         """
+        if self._known is not None:
+            self._filter_rows.append(self._known.rows[file])
         first, last = (b"", b"") if keys is None else self._add(keys, group)
         start = self._sink.begin_checksum()
         self._copies.copy(source, group, self._names.of(group.rows), encoded=0)
@@ -130,7 +138,9 @@ class JoinedFileWriter:
         Args:
             is_sorted: the rows are in the order of their keys' bytes, no key twice, which the footer then says.
         """
-        of_keys = dict(self._known) if self._known is not None else self._keys.entries()
+        of_keys = self._keys.entries() if self._known is None else dict(self._known.entries)
+        if self._known is not None:
+            of_keys[FILTER_ROWS_KEY] = filter_rows(of_keys[BLOOM_KEY], self._extents, self._filter_rows)
         if is_sorted:
             assert self._known is None, "the keys were not read"
             of_keys[SORTED_BY_KEY] = _KEY_COLUMN

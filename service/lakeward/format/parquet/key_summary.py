@@ -2,6 +2,11 @@
 
     lakeward.seal    1 <digest of filter, range and of what each row group is> <CRC-32 of its bytes> <CRC-32> ...
 
+    lakeward.filter.rows    1 <CRC-32 of the filter and of where row groups are> <first row>+<number> ...
+
+Where the rows of a filter are those of several files, this says which of them have the keys of each row group. It holds
+for that filter and those row groups alone.
+
 The seal is there for the next compaction of the file group. Where it holds, the row groups are those that were written
 when their keys went into the filter and the range, in ascending order, and they can be copied without being decoded.
 Another writer may keep all entries of a footer and change the rows: then row groups have other places, sizes, numbers
@@ -12,7 +17,8 @@ Touches: nothing.
 Keeps:   1. filter and range cover every key that was added, and those of row groups that are taken over;
          2. they come from the keys themselves, never from Parquet statistics, which may be cut short; what is known of
             row groups that are taken over from a filter and exact statistics on which a seal holds;
-         3. a seal holds for the filter, the range and the row groups that it was made of, and no others.
+         3. a seal holds for the filter, the range and the row groups that it was made of, and no others; so do rows of
+            the filter that are those of row groups.
 See:     docs/decisions/0040-a-seal-on-the-keys.md
 """
 
@@ -23,6 +29,8 @@ import hashlib
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,6 +46,8 @@ MIN_KEY = "hoodie_min_record_key"
 MAX_KEY = "hoodie_max_record_key"
 SEAL_KEY = "lakeward.seal"
 """The entry has the seal. Hudi passes over entries that it does not know."""
+
+FILTER_ROWS_KEY = "lakeward.filter.rows"
 
 _VERSION = "1"
 _LARGER_MAX = 1.5
@@ -147,8 +157,17 @@ class KeySummary:
             self.max_key = largest
 
 
-def join_entries(footers: Sequence[Mapping[str, str]], *, keys: int, bloom_bytes_max: int) -> dict[str, str] | None:
-    """What these footers say of keys, as one; None where a new filter of all keys is needed.
+@dataclass(frozen=True, slots=True)
+class JoinedKeys:
+    """What the footers of several files say of keys, as one."""
+
+    entries: Mapping[str, str]
+    rows: tuple[range, ...]
+    """The rows of the filter that are those of each file."""
+
+
+def join_keys(footers: Sequence[Mapping[str, str]], *, keys: int, bloom_bytes_max: int) -> JoinedKeys | None:
+    """None where a new filter of all keys is needed.
 
     The filter has the rows of all their filters, and so errs as often as they do together: a key that is looked for is
     found in no more files than before.
@@ -168,12 +187,37 @@ def join_entries(footers: Sequence[Mapping[str, str]], *, keys: int, bloom_bytes
     joined = BloomRows.joined(blooms)
     if joined is None:
         return None
-    return {
+    entries = {
         BLOOM_KEY: base64.b64encode(joined).decode("ascii"),
         BLOOM_TYPE_KEY: TYPE_CODE,
         MIN_KEY: min(smallest, key=java_order_of),
         MAX_KEY: max(largest, key=java_order_of),
     }
+    ends = list(accumulate(each.count for each in blooms))
+    return JoinedKeys(entries, tuple(range(end - each.count, end) for each, end in zip(blooms, ends, strict=True)))
+
+
+def filter_rows(bloom: str, extents: Sequence[Extent], rows: Sequence[range]) -> str:
+    """The entry that says which rows of the filter have the keys of each row group."""
+    return " ".join([_VERSION, _checksum(bloom, extents), *(f"{of.start}+{len(of)}" for of in rows)])
+
+
+def read_filter_rows(said: str, bloom: str, extents: Sequence[Extent], *, count: int) -> list[range] | None:
+    """None where it is not said of this filter, which has so many rows, and these row groups."""
+    words = said.split(" ")
+    if words[:2] != [_VERSION, _checksum(bloom, extents)] or len(words) != 2 + len(extents):
+        return None
+    try:
+        pairs = [(int(first), int(number)) for first, number in (word.split("+") for word in words[2:])]
+    except ValueError:
+        return None
+    rows = [range(first, first + number) for first, number in pairs]
+    return rows if all(0 <= each.start < each.stop <= count for each in rows) else None
+
+
+def _checksum(bloom: str, extents: Sequence[Extent]) -> str:
+    places = b"".join(struct.pack(">QQQ", each.start, each.end, each.rows) for each in extents)
+    return f"{crc32(places, crc32(bloom.encode())):08x}"
 
 
 def seal(entries: Mapping[str, str], extents: Sequence[Extent], checksums: Sequence[int]) -> str:

@@ -8,11 +8,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+import lakeward
 from lakeward.base.errors import VerificationFailed
 from lakeward.format.parquet.joined_file import JoinedFileWriter, JoinedForm
+from lakeward.format.parquet.key_summary import Extent
 from lakeward.index.index_type import IndexType
 from lakeward.merge.memory_budget import MemoryBudget
 from lakeward.merge.rows.key_ascent import KeyAscent
+from lakeward.read import slice_scan
 from lakeward.services.clustering.run import joined_file
 from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ, NewIndex, NewIndexes
 from tests.crash.metadata_compacting import check_agrees
@@ -31,9 +34,9 @@ def copied(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """For each row group that is copied, whether its keys were read. None is too small to be copied."""
     found, copy = list[bool](), JoinedFileWriter.copy
 
-    def watched(self: JoinedFileWriter, source: Any, group: Any, keys: Any) -> int:
+    def watched(self: JoinedFileWriter, source: Any, group: Any, keys: Any, file: int) -> int:
         found.append(keys is not None)
-        return copy(self, source, group, keys)
+        return copy(self, source, group, keys, file)
 
     monkeypatch.setattr(joined_file, "SHARE_OF_SMALL", 10**9)
     monkeypatch.setattr(JoinedFileWriter, "copy", watched)
@@ -115,6 +118,31 @@ def test_files_that_overlap(
     write(base, [("b3", 2, "p", "updated"), ("d1", 2, "p", "updated")], index=IndexType.BLOOM)
     found = values(read_rows(base))
     assert found["b3"] == found["d1"] == "updated" and len(found) == len(read_rows(base)) == 6
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_key_is_looked_for_in_its_row_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copied: list[bool], moved: bool
+) -> None:
+    """Keeps 3 of format/parquet/key_summary: the filter says in which, for the row groups that it was made with."""
+    base = made(tmp_path / "t", COPY_ON_WRITE, OVERLAPPING)
+    monkeypatch.setattr(joined_file._File, "is_sorted", False)
+    path = packed(base)
+    found, with_keys = list[list[int]](), slice_scan._with_keys
+
+    def watched(*of: Any) -> list[int]:
+        found.append(with_keys(*of))
+        return found[-1]
+
+    monkeypatch.setattr(slice_scan, "_with_keys", watched)
+    if moved:
+        monkeypatch.setattr(slice_scan, "_extents", lambda file: [Extent(4, 9, 2, b"", b"")] * 3)
+    (column,) = lakeward.Table(str(base)).scan(keys=["b3"]).to_arrow().select(["v"]).columns
+    assert column.to_pylist() == ["v2"]
+    (group,) = [
+        number for number in range(3) if "b3" in pq.ParquetFile(path).read_row_group(number).column("id").to_pylist()
+    ]
+    assert found == ([[0, 1, 2]] if moved else [[group]])  # all of them have it in their range
 
 
 @pytest.mark.parametrize("change", ["small", "another form", "wrong order"])

@@ -41,7 +41,7 @@ from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.parquet.base_file import ROW_GROUP_ROWS, SHARE_OF_SMALL, SORTED_BY_KEY, BaseFileStats
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.joined_file import JoinedFileWriter, JoinedForm
-from lakeward.format.parquet.key_summary import BLOOM_KEY, MAX_KEY, MIN_KEY, join_entries
+from lakeward.format.parquet.key_summary import BLOOM_KEY, MAX_KEY, MIN_KEY, join_keys
 from lakeward.format.parquet.metadata_without_bloom import metadata_without_bloom
 from lakeward.format.parquet.stored_row_groups import (
     NotCopyable,
@@ -123,7 +123,7 @@ def join_files(
     bloom_bytes_max = min(context.bloom_bytes_max, context.budget.bloom_filter)
     known = None
     if not context.wants_keys and not all(file.is_sorted for file in files):
-        known = join_entries([file.of_keys for file in files], keys=rows, bloom_bytes_max=bloom_bytes_max)
+        known = join_keys([file.of_keys for file in files], keys=rows, bloom_bytes_max=bloom_bytes_max)
     name = BaseFileName(target.file_id, place.token(task_attempt), context.instant).text
     with (
         open_key_changes(storage, place, task_attempt, wanted=context.wants_keys) as key_changes,
@@ -139,11 +139,11 @@ def join_files(
             bloom_bytes_max=bloom_bytes_max,
             known=known,
         )
-        for file in files:
+        for number, file in enumerate(files):
             with storage.open_input(file.path) as source:
                 for group in file.groups:
                     keys = None if known else _keys(source, file, group, context.budget, watch)
-                    file.pairs.append((group.index, writer.copy(source, group, keys)))
+                    file.pairs.append((group.index, writer.copy(source, group, keys, number)))
         if all(file.is_sorted for file in files) and not order.is_strict:
             raise NotSorted(
                 f"The base files of {len(files)} file groups are not sorted by their keys.",
