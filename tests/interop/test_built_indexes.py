@@ -4,6 +4,7 @@ committed while it was built."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import pytest
 
 from lakeward.base.clock import Clock
 from lakeward.format.metadata.partition import RECORD_INDEX
-from lakeward.format.metadata.record import RecordIndexRecord
+from lakeward.format.metadata.record import BloomFilterRecord, MetadataRecord, RecordIndexRecord
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
 from tests.interop.test_metadata_reading import assert_as_hudi_sees_it, encoded
@@ -39,6 +40,20 @@ def made(spark: SparkSession, path: Path, table_type: str) -> HudiTable:
     upsert(spark, table, 0, 200, "a")
     upsert(spark, table, 50, 120, "b")
     return table
+
+
+OF_FILES = ("column_stats", "partition_stats", "bloom_filters")
+FILES_ALONE = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "false",
+    "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
+}
+OF_ALL_FILES = {
+    **FILES_ALONE,
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.index.bloom.filter.enable": "true",
+}
+BY_BLOOM = {**OF_ALL_FILES, "hoodie.index.type": "BLOOM", "hoodie.bloom.index.use.metadata": "true"}
 
 
 def record_index(table: HudiTable) -> dict[str, object]:
@@ -87,3 +102,48 @@ def test_a_record_index(spark: SparkSession, tmp_path: Path, table_type: str):
     upsert(spark, busy, 290, 310, "last", **WITH)
     assert_right(spark, busy)
     assert_as_hudi_sees_it(spark, busy.path, tmp_path)
+
+
+@pytest.mark.turns(20, together="built indexes")
+def test_what_is_known_of_files(spark: SparkSession, tmp_path: Path):
+    """Filters, ranges of columns and of partitions are Hudi's own; its writers find keys by them, its queries skip by
+    them what holds no row, and both keep them right."""
+    table = HudiTable(spark, tmp_path / "own", TableShape(partition_fields="part", options=FILES_ALONE))
+    upsert(spark, table, 0, 200, "a")
+    upsert(spark, table, 50, 120, "b")
+    hudis = table.copy_to(tmp_path / "hudis")
+    for kind in OF_FILES:
+        exit_code, printed = lakeward(
+            "index", "build", str(table.path), "--type", "metadata", "--kind", kind, "--writers", "stopped"
+        )
+        assert exit_code == 0 and printed["built"]["entries"] > 0, printed
+    upsert(spark, hudis, 0, 1, "hudis", **OF_ALL_FILES)
+    own, found = records(table.path), records(hudis.path)
+    touched = set(as_said(found["files"])) - set(as_said(own["files"]))
+    assert as_said(own["column_stats"]).items() <= as_said(found["column_stats"]).items()
+    assert as_said(own["bloom_filters"]).items() <= as_said(found["bloom_filters"]).items()
+    assert as_said(own["partition_stats"]).keys() == as_said(found["partition_stats"]).keys() and not touched
+    same = as_said(own["partition_stats"]).items() & as_said(found["partition_stats"]).items()
+    assert 3 * len(same) >= 2 * len(own["partition_stats"])  # the write was in one of three partitions
+
+    for value in ("a", "b"):
+        counted = [
+            table.frame(**{"hoodie.metadata.enable": on, "hoodie.enable.data.skipping": on})
+            .filter(f"v = '{value}' AND ts > 9100")
+            .count()
+            for on in ("true", "false")
+        ]
+        assert counted[0] == counted[1] > 0
+    rows = values(table)
+    upsert(spark, table, 190, 260, "after", **BY_BLOOM)
+    after = values(table)
+    assert after.keys() - rows.keys() == {f"k{id}" for id in range(200, 260) if id % 7}
+    assert after == values(table, **{"hoodie.metadata.enable": "false"})
+    assert_as_hudi_sees_it(spark, table.path, tmp_path)
+    exit_code, printed = lakeward("verify", str(table.path), "--all")
+    assert exit_code == 0, printed
+
+
+def as_said(found: Sequence[tuple[str, MetadataRecord]]) -> dict[str, str]:
+    """Records by their keys; of a filter without its time and the name of its type, which are Hudi's writer's."""
+    return {key: str(each.bloom_filter) if isinstance(each, BloomFilterRecord) else repr(each) for key, each in found}

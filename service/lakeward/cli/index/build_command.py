@@ -41,7 +41,7 @@ _CAN_BE_BUILT = {
     IndexType.RECORD: "hash buckets of record keys below the table's .hoodie, or in the configured location",
     IndexType.POSTGRES: "record keys in a PostgreSQL database, that of the store or --url",
     IndexType.BLOOM: "a cache of the filters and ranges in base files, by which lookups open fewer files",
-    IndexType.METADATA: "a partition of the metadata table, Hudi's own: with --kind record its record index",
+    IndexType.METADATA: "a partition of the metadata table, Hudi's own; --kind says which",
 }
 
 
@@ -79,11 +79,12 @@ def build(
     With --type bloom the filters and ranges in the footers of base files are gathered below the table's .hoodie, so
     that lookups open no footers. That is a cache: what it lacks is read from the footers.
 
-    With --type metadata --kind record Hudi's record index is built, a partition of the table's metadata table, on a
-    table that has a metadata table without it. Writers that share the lock go on meanwhile; it is published in a moment
-    in which no write is pending. From then on each Hudi writer keeps it up to date whose options have it on, and one
-    whose options have it off removes it: set hoodie.metadata.record.index.enable=true for all of them first (since Hudi
-    1.1 also called hoodie.metadata.global.record.level.index.enable).
+    With --type metadata one of Hudi's own indexes is built, a partition of the table's metadata table, on a table that
+    has a metadata table without it: --kind says which. Writers that share the lock go on meanwhile; it is published in
+    a moment in which no write is pending. From then on each Hudi writer keeps it up to date whose options have it on,
+    and one whose options have it off removes it. So set for all of them first hoodie.metadata.record.index.enable=true
+    for --kind record, hoodie.metadata.index.column.stats.enable=true for column_stats and partition_stats,
+    hoodie.metadata.index.bloom.filter.enable=true for bloom_filters.
     """
     index_type = _said(index_type, "build")
     if index_type is IndexType.METADATA:

@@ -6,9 +6,11 @@ Keeps:   nothing is written without a statement about the table's other writers,
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -21,15 +23,32 @@ from lakeward.cli.result import Result
 from lakeward.cli.serviced import compaction_options, serviced_table
 from lakeward.index.build_state import metadata_build_folder
 from lakeward.index.index_type import IndexType
-from lakeward.services.together.metadata_index.initial_build import build_partition, check_buildable
+from lakeward.services.together.metadata_index.file_entries import BloomFilterEntries, ColumnStatsEntries
+from lakeward.services.together.metadata_index.initial_build import PartitionEntries, build_partition, check_buildable
+from lakeward.services.together.metadata_index.partition_entries import PartitionStatsEntries
 from lakeward.services.together.metadata_index.record_entries import RecordEntries
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
+    from lakeward.protocol.serviced_table import ServicedTable
+    from lakeward.table.snapshot import TableSnapshot
 
 
 class MetadataKind(StrEnum):
     RECORD = "record"
+    COLUMN_STATS = "column_stats"
+    PARTITION_STATS = "partition_stats"
+    BLOOM_FILTERS = "bloom_filters"
+
+
+_WRITERS_OPTIONS: Final = {
+    MetadataKind.RECORD: "hoodie.metadata.record.index.enable",
+    MetadataKind.COLUMN_STATS: "hoodie.metadata.index.column.stats.enable",
+    MetadataKind.PARTITION_STATS: "hoodie.metadata.index.column.stats.enable",
+    MetadataKind.BLOOM_FILTERS: "hoodie.metadata.index.bloom.filter.enable",
+}
+"""The option of a Hudi writer that keeps it, by a name that all releases know."""
+_SHOWN_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,42 +89,88 @@ def build_in_metadata_table(
     options = compaction_options(opened, writers.over(opened, dry_run=dry_run))
     seconds = parse_option(parse_duration, "--yield-to-writers", of_metadata.yield_to_writers, options.yielding.seconds)
     options = replace(options, yielding=replace(options.yielding, seconds=seconds))
-    folder = metadata_build_folder(opened.base_path)
-    document: dict[str, Any] = {
-        "base_path": opened.base_path,
-        "type": IndexType.METADATA.value,
-        "kind": kind.value,
-        "partition": RecordEntries.partition,
-    }
-    with serviced_table(opened, options) as table:
-
-        def on_step(what: str, done: int, of: int) -> None:
-            table.observer.step(what.format(f"{done:,}", f"{of:,}"))
-
-        with given.work(opened, IndexType.METADATA, folder, on_step) as work:
-            entries = RecordEntries(opened.storage, work)
+    with serviced_table(opened, options) as table, _work(opened, kind, given, table) as (entries, describe):
+        document: dict[str, Any] = {
+            "base_path": opened.base_path,
+            "type": IndexType.METADATA.value,
+            "kind": kind.value,
+            "partition": entries.partition,
+        }
+        if not dry_run:
+            built = build_partition(table, entries)
+        elif check_buildable(table, entries.partition):
             built = None
-            if not dry_run:
-                built = build_partition(table, entries)
-            elif not check_buildable(table, entries.partition):
-                state, rule = entries.state(opened.snapshot()), given.rule(opened)
-                return Result(
-                    document=document | {"dry_run": True} | state_as_json(state, rule),
-                    lines=[describe_state(state, rule)],
-                )
+        else:
+            described, line = describe(opened.snapshot())
+            return Result(document=document | {"dry_run": True} | described, lines=[line])
     if built is None:
         return Result(
             document=document | {"built": None, "dry_run": dry_run},
-            lines=[f"The metadata table has the partition {RecordEntries.partition} already. Nothing to build."],
+            lines=[f"The metadata table has the partition {entries.partition} already. Nothing to build."],
             is_nothing=True,
         )
     size, took = format_size(built.bytes), format_duration(built.seconds)
     return Result(
         document=document | {"built": asdict(built), "dry_run": False},
         lines=[
-            f"Built {built.partition} from {format_count(built.entries, 'key')} in {took}: "
+            f"Built {built.partition} in {took}: {format_count(built.entries, 'record')} in "
             f"{format_count(built.file_groups, 'file group')}, {size}.",
-            "Each Hudi writer must have hoodie.metadata.record.index.enable=true from now on: one whose options have "
-            "it off removes the index.",
+            f"Each Hudi writer must have {_WRITERS_OPTIONS[kind]}=true from now on: one whose options have it off "
+            "removes the index.",
         ],
     )
+
+
+Describe = Callable[["TableSnapshot"], tuple[dict[str, Any], str]]
+"""What a build would read of a snapshot, for scripts and as a sentence."""
+
+
+@contextmanager
+def _work(
+    opened: ConfiguredTable, kind: MetadataKind, given: BuildArguments, table: ServicedTable
+) -> Iterator[tuple[PartitionEntries, Describe]]:
+    """The entries of a kind, as this command line has them read. Raises `UsageError`."""
+    shown_at = table.clock.monotonic()
+
+    def on_step(what: str, done: int, of: int) -> None:
+        nonlocal shown_at
+        if table.clock.monotonic() - shown_at >= _SHOWN_SECONDS:
+            shown_at = table.clock.monotonic()
+            table.observer.step(what.format(f"{done:,}", f"{of:,}"))
+
+    if kind is MetadataKind.RECORD:
+        with given.work(opened, IndexType.METADATA, metadata_build_folder(opened.base_path), on_step) as work:
+            record, rule = RecordEntries(opened.storage, work), given.rule(opened)
+
+            def describe(snapshot: TableSnapshot) -> tuple[dict[str, Any], str]:
+                state = record.state(snapshot)
+                return state_as_json(state, rule), describe_state(state, rule)
+
+            yield record, describe
+        return
+    if given.is_said:
+        raise UsageError(
+            f"--kind {kind} is not built by tasks.",
+            why="It is made of footers, or of records of the metadata table, in this process.",
+            remedy="Leave the options out that say where tasks run, and how fast they read.",
+        )
+    unit = "partition" if kind is MetadataKind.PARTITION_STATS else "base file"
+    units = _entries(opened, kind, table, lambda done, of: on_step(f"read {{}} of {{}} {unit}s", done, of))
+
+    def describe_units(snapshot: TableSnapshot) -> tuple[dict[str, Any], str]:
+        units.prepare(snapshot)
+        number = len(units.units(snapshot))
+        return {f"{unit.replace(' ', '_')}s": number}, f"Would read of {format_count(number, unit)} what it is made of."
+
+    yield units, describe_units
+
+
+def _entries(
+    opened: ConfiguredTable, kind: MetadataKind, table: ServicedTable, on_unit: Callable[[int, int], None]
+) -> BloomFilterEntries | ColumnStatsEntries | PartitionStatsEntries:
+    storage, guard = opened.storage, table.guard
+    if kind is MetadataKind.BLOOM_FILTERS:
+        return BloomFilterEntries(storage, guard=guard, on_unit=on_unit)
+    if kind is MetadataKind.COLUMN_STATS:
+        return ColumnStatsEntries(storage, guard=guard, on_unit=on_unit)
+    return PartitionStatsEntries(storage, table.clock, guard=guard, on_unit=on_unit)

@@ -97,7 +97,7 @@ def drop(
     dry_run: DryRunOption = False,
 ) -> Result:
     """Remove one partition of the metadata table, for example because it is wrong. The next Hudi writer whose options
-    keep it rebuilds it; record_index, `lakeward index build TABLE --type metadata --kind record` does, too."""
+    keep it rebuilds it, or `lakeward index build TABLE --type metadata`."""
     locks = given.over(opened, dry_run=dry_run)
     return remove_partition(opened, partition, locks, dry_run=dry_run)
 

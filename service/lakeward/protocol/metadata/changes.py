@@ -168,11 +168,11 @@ def counting_files(
         if names is not None and (group.partition_path, group.file_id) not in gone:
             file_made = made.get((group.partition_path, group.file_id))
             since = instant if file_made is not None and file_made.is_base_file else ""
-            names.extend(_names(group, since=since))
+            names.extend(counting_names(group, since=since))
     return counting
 
 
-def _names(group: FileGroup, *, since: str) -> list[str]:
+def counting_names(group: FileGroup, *, since: str = "") -> list[str]:
     """Names of the files of the newest slice and, as long as that has no base file, of the one before it."""
     names: list[str] = []
     for slice_ in group.slices:

@@ -17,17 +17,29 @@ from lakeward.base.clock import Clock
 from lakeward.base.errors import Refused, TryLater, VerificationFailed
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.engine.task.key_checkpoint import make_checkpoint
-from lakeward.format.metadata.partition import RECORD_INDEX
+from lakeward.format.metadata.partition import BLOOM_FILTERS, COLUMN_STATS, PARTITION_STATS, RECORD_INDEX
 from lakeward.format.metadata.record import MetadataRecord
 from lakeward.index.build_state import metadata_build_folder
+from lakeward.protocol.metadata.key_sorter import KeySorter
 from lakeward.protocol.owner import Processes
 from lakeward.services.indexing.run.bucket_build import write_buckets
+from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.indexing.run.build_work import BuildWork
-from lakeward.services.together.metadata_index.initial_build import BuiltPartition, build_partition, first_at_work
+from lakeward.services.together.metadata_index.file_entries import BloomFilterEntries, ColumnStatsEntries, base_files
+from lakeward.services.together.metadata_index.group_files import GroupFiles
+from lakeward.services.together.metadata_index.initial_build import (
+    BuiltPartition,
+    PartitionEntries,
+    build_partition,
+    first_at_work,
+)
+from lakeward.services.together.metadata_index.partition_entries import PartitionStatsEntries
 from lakeward.services.together.metadata_index.record_entries import RecordEntries, file_groups_for, minus
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
+from lakeward.table.new_table import COPY_ON_WRITE, NewIndexes
 from lakeward.table.snapshot import TableSnapshot
+from tests.clocks import SkippingClock
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import DATA_TIMELINE, GOLDEN, METADATA, PARTITION_PROPERTY, set_property
@@ -60,23 +72,40 @@ def index_of(base: Path) -> dict[str, MetadataRecord]:
     return dict(records(base)[RECORD_INDEX])
 
 
-class Between(RecordEntries):
-    """Entries that let something happen once the base files are written."""
-
-    def __init__(self, storage: Storage, given: BuildWork, happens: Callable[[], object]) -> None:
-        super().__init__(storage, given)
-        self._happens = happens
-
-    def write_base(self, files: Any) -> None:
-        super().write_base(files)
-        self._happens()
+MakeEntries = Callable[[Path, Storage, ServicedTable], PartitionEntries]
 
 
-def build_between(base: Path, happens: Callable[[Clock], object], **options: object) -> BuiltPartition | None:
-    """The clock is the one by which the build waits, and skips."""
+def of_keys(base: Path, storage: Storage, table: ServicedTable) -> RecordEntries:
+    return RecordEntries(storage, work(base, storage))
+
+
+def of_filters(base: Path, storage: Storage, table: ServicedTable) -> BloomFilterEntries:
+    return BloomFilterEntries(storage, guard=table.guard, on_unit=lambda done, of: None)
+
+
+def of_columns(base: Path, storage: Storage, table: ServicedTable) -> ColumnStatsEntries:
+    return ColumnStatsEntries(storage, guard=table.guard, on_unit=lambda done, of: None)
+
+
+def of_partitions(base: Path, storage: Storage, table: ServicedTable) -> PartitionStatsEntries:
+    return PartitionStatsEntries(storage, table.clock, guard=table.guard, on_unit=lambda done, of: None)
+
+
+def build_between(
+    base: Path, happens: Callable[[Clock], object], make: MakeEntries = of_keys, **options: object
+) -> BuiltPartition | None:
+    """What happens once the base files are written. The clock is the one by which the build waits, and skips."""
     storage = LocalStorage()
     table = serviced_table(str(base), storage, ScriptedProcesses(), **options)
-    return build_partition(table, Between(storage, work(base, storage), lambda: happens(table.clock)))
+    entries = make(base, storage, table)
+    write_base = entries.write_base
+
+    def write_and_let_happen(files: GroupFiles) -> None:
+        write_base(files)
+        happens(table.clock)
+
+    entries.write_base = write_and_let_happen  # type: ignore[method-assign]
+    return build_partition(table, entries)
 
 
 def unindexed(path: Path, **changes: Any) -> Path:
@@ -134,6 +163,111 @@ def test_what_is_written_meanwhile(tmp_path: Path) -> None:
     write(base, [("k7", 6, "a", "z"), ("k5", 6, "b", "z")], clock=clocks[0])
     write(base, [("k6", 7, "d", None)], "delete", clock=clocks[0])
     assert places(base) == truth(base) == {"k1": "a", "k5": "b", "k7": "a"}
+
+
+OF_FILES = {BLOOM_FILTERS: of_filters, COLUMN_STATS: of_columns, PARTITION_STATS: of_partitions}
+
+
+def indexed(path: Path) -> Path:
+    """A table of base files whose metadata table has all that writers keep of files."""
+    base = new_table(path, table_type=COPY_ON_WRITE, indexes=NewIndexes(bloom_filters=True))
+    write(base, [("k1", 1, "a", "x"), ("k2", 1, "a", "x"), ("k3", 1, "b", "x"), ("k4", 1, "c", "x")])
+    write(base, [("k1", 2, "a", "later"), ("k5", 2, "b", "y")])
+    return base
+
+
+def test_what_writers_keep_of_files(tmp_path: Path) -> None:
+    """Keeps 1 of services/together/metadata_index/unit_entries: filters, ranges of columns and of partitions are those
+    that each commit would have brought, also of what is committed meanwhile."""
+    base = indexed(tmp_path / "t")
+    before = records(base)
+    assert all(len(before[partition]) > 3 for partition in OF_FILES)
+    definitions = json.loads((base / DEFINITIONS).read_bytes())
+    for partition in OF_FILES:
+        remove(base, partition)
+    twin = Path(shutil.copytree(base, tmp_path / "twin"))
+    (twin / DEFINITIONS).unlink()
+    for partition, make in OF_FILES.items():
+        built = build_between(base, lambda clock: None, make)
+        assert built is not None and built.entries == len(before[partition]), partition
+    assert records(base) == before
+
+    def happens(clock: Clock) -> None:
+        write(twin, [("k6", 3, "b", "z"), ("k7", 3, "d", "z")], clock=clock)
+        write(twin, (), "delete_partition", partitions=["c"], clock=clock)
+
+    for partition, make in OF_FILES.items():
+        assert build_between(twin, happens if partition == COLUMN_STATS else lambda clock: None, make), partition
+    assert json.loads((twin / DEFINITIONS).read_bytes()) == definitions
+    clock = SkippingClock()
+    clock.slept = 60.0
+    write(base, [("k6", 3, "b", "z"), ("k7", 3, "d", "z")], clock=clock)
+    write(base, (), "delete_partition", partitions=["c"], clock=clock)
+    assert shape_of(twin) == shape_of(base)
+
+
+def test_many_runs_of_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps 2 of services/together/metadata_index/unit_entries: what is sorted at once does not matter."""
+    base = indexed(tmp_path / "t")
+    before = records(base)[COLUMN_STATS]
+    remove(base, PARTITION_STATS)
+    remove(base, COLUMN_STATS)
+    module = "lakeward.services.together.metadata_index.unit_entries"
+    monkeypatch.setattr(f"{module}._KEYS_AT_ONCE", 3)
+    monkeypatch.setattr(f"{module}.KeySorter", partial(KeySorter, run_bytes=1))
+    assert build_between(base, lambda clock: None, of_columns) is not None
+    assert records(base)[COLUMN_STATS] == before
+
+
+def shape_of(base: Path) -> object:
+    """What is said of live files and of partitions, but for their names and times."""
+    found, live = records(base), {name for _, name in base_files(scan(base))} | set(truth(base).values())
+    return {
+        partition: sorted(
+            (each.column, each.min_value, each.max_value, each.value_count)  # type: ignore[union-attr]
+            for _, each in found[partition]
+            if each.column != "_hoodie_commit_time" and each.file_name in live  # type: ignore[union-attr]
+        )
+        for partition in (COLUMN_STATS, PARTITION_STATS)
+    }
+
+
+@pytest.mark.parametrize("of", ["hudi", "us"])
+def test_statistics_of_logs(of: str, tmp_path: Path) -> None:
+    """Keeps 1 of services/together/metadata_index/file_entries: of the rows of each log that a query reads, as its
+    writer said them; those of partitions come after those of files."""
+    if of == "hudi":
+        base = copy_golden(GOLDEN, tmp_path / "t")
+    else:
+        base = unindexed(tmp_path / "t")
+        write(base, [("k1", 3, "a", None), ("k3", 3, "b", "longer")])
+        write(base, [("k4", 1, "c", "earlier"), ("k9", 4, "c", "new")])
+    before = {partition: dict(found) for partition, found in records(base).items()}
+    for partition in (PARTITION_STATS, COLUMN_STATS):
+        remove(base, partition)
+    with pytest.raises(Refused, match="which the metadata table has not"):
+        build_between(base, lambda clock: None, of_partitions)
+    assert build_between(base, lambda clock: None, of_columns) and build_between(
+        base, lambda clock: None, of_partitions
+    )
+    after = {partition: dict(found) for partition, found in records(base).items()}
+    logs = [log.name.text for group in scan(base).file_groups for each in group.read_slices for log in each.row_logs]
+    assert logs and {each.file_name for each in after[COLUMN_STATS].values()} >= {*logs}  # type: ignore[union-attr]
+    assert repr(after[COLUMN_STATS]) == repr({key: before[COLUMN_STATS][key] for key in after[COLUMN_STATS]})
+    assert repr(after[PARTITION_STATS]) == repr(before[PARTITION_STATS])
+
+
+def test_logs_of_other_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps 2 of services/together/metadata_index/file_entries."""
+    base = unindexed(tmp_path / "t")
+    write(base, [("k1", 3, "a", "x")])
+    for partition in (PARTITION_STATS, COLUMN_STATS):
+        remove(base, partition)
+    other = pa.schema([pa.field("ts", pa.int32())])
+    monkeypatch.setattr("lakeward.services.together.metadata_index.file_entries.table_schema", lambda schema: other)
+    with pytest.raises(Refused, match="The column ts is of another type in the log"):
+        build_between(base, lambda clock: None, of_columns)
+    assert COLUMN_STATS not in config(base).metadata_partitions and metadata_leftovers(base) == []
 
 
 def test_a_pending_write(tmp_path: Path) -> None:

@@ -91,9 +91,8 @@ class PartitionEntries(Protocol):
     @property
     def partition(self) -> str: ...
 
-    @property
-    def definition(self) -> IndexDefinition | None:
-        """The definition that a table has of it whose definitions have versions."""
+    def definition(self, snapshot: TableSnapshot) -> IndexDefinition | None:
+        """The definition that the table is to have of the index."""
 
     def bytes_missing(self, snapshot: TableSnapshot) -> int:
         """The bytes of files that `read` would read."""
@@ -332,8 +331,8 @@ class _Build:
         fence()
         self.attempt.request(b"")
         table.storage.make_folder(join(now.table.base_path, entries.partition))
-        if has_typed_stats and entries.definition is not None:
-            self._define(snapshot, entries.definition, fence)
+        if (definition := entries.definition(snapshot)) is not None:
+            self._define(snapshot, definition, fence)
         return Publication(
             table.minter(now.snapshot).mint,
             staged={join(entries.partition, name): size for name, size in files.sizes.items()},

@@ -34,6 +34,7 @@ import pyarrow.compute as pc
 
 from lakeward.base.errors import Refused
 from lakeward.format.metadata.codec import metadata_codec
+from lakeward.format.metadata.index_definitions import IndexDefinition
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.format.metadata.record import RecordIndexRecord
 from lakeward.format.timeline.instant import parse_instant_time
@@ -86,7 +87,6 @@ class _Read:
 
 class RecordEntries:
     partition = RECORD_INDEX
-    definition = GLOBAL_RECORD_INDEX
 
     def __init__(self, storage: Storage, work: BuildWork) -> None:
         self._storage = storage
@@ -95,6 +95,9 @@ class RecordEntries:
         """The state of the last snapshot."""
         self._base: _Read | None = None
         """The state that the base files have."""
+
+    def definition(self, snapshot: TableSnapshot) -> IndexDefinition | None:
+        return GLOBAL_RECORD_INDEX if snapshot.config.version.has_typed_stats else None
 
     def state(self, snapshot: TableSnapshot) -> BuildState:
         """Raises `Refused` and `Unsupported` for a table whose keys cannot be known."""
