@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from lakeward.format.metadata.partition import RECORD_INDEX
+from lakeward.format.metadata.partition import COLUMN_STATS, PARTITION_STATS, RECORD_INDEX
 from lakeward.format.timeline.instant import State
 from tests.crash.compacting import everything
 from tests.crash.harness import Case, Extent, Place, Row, cases_of
 from tests.faults import FaultKind
 from tests.processes import ScriptedProcesses
-from tests.services.metadata.run import test_indexing_abort
+from tests.services.metadata.run import test_indexing_abort, test_removal
 from tests.services.metadata.run.compacting_metadata import VERSION_10, clean_metadata, compact_metadata, copy_table
 from tests.services.metadata.run.test_compaction import (
     GOLDEN,
@@ -108,22 +108,29 @@ def building_an_index(name: str, folder: Path) -> Case:
     """The properties name no index but one that is right, and the next build makes one and leaves nothing. Keeps 2 of
     services/together/metadata_index/initial_build."""
     table = test_initial_build.unindexed(folder)
-    rows, built = test_initial_build.truth(table), config(table).built_metadata_partitions
+    rows, make = test_initial_build.truth(table), test_initial_build.of_keys
+    if name == COLUMN_STATS:
+        make = test_initial_build.of_columns
+        test_removal.remove(table, PARTITION_STATS)
+        test_removal.remove(table, COLUMN_STATS)
+    built = config(table).built_metadata_partitions
 
     def run(base: Path, storage: Any, processes: ScriptedProcesses) -> None:
-        test_initial_build.build(base, storage, processes)
+        test_initial_build.build(base, storage, processes, make)
 
     def check_now(base: Path, whole: Path) -> None:
         assert test_initial_build.truth(base) == rows
         if config(base).built_metadata_partitions != built:
-            assert test_initial_build.places(base) == rows
+            assert records(base)[name] == records(whole)[name]
 
     def check_end(base: Path, whole: Path) -> None:
-        assert config(base).built_metadata_partitions == (*built, RECORD_INDEX)
-        assert test_initial_build.places(base) == rows
+        assert config(base).built_metadata_partitions == (*built, name)
+        assert records(base)[name] == records(whole)[name]
+        if name == RECORD_INDEX:
+            assert test_initial_build.places(base) == rows
         assert metadata_leftovers(base) == []
 
-    return Case(table=table, run=run, check_now=check_now, check_end=check_end)
+    return Case(table=table, run=run, check_now=check_now, check_end=check_end, every=3)
 
 
 KILLED = Extent(check=(KILL,), test=(KILL,))
@@ -139,7 +146,8 @@ ROWS = (
     Row(make=cleaning_metadata, table=GOLDEN[1], disk=NIGHTLY, store=NIGHTLY, patches=ONE_RETAINED),
     Row(make=cleaning_metadata, table=VERSION_10, disk=NIGHTLY, patches=ONE_RETAINED),
     Row(make=aborting_an_indexing, table=GOLDEN[0], disk=KILLED),
-    Row(make=building_an_index, table="three-groups", disk=KILLED),
+    Row(make=building_an_index, table=RECORD_INDEX, disk=KILLED),
+    Row(make=building_an_index, table=COLUMN_STATS, disk=NIGHTLY),
 )
 
 

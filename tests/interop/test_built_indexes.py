@@ -4,6 +4,7 @@ committed while it was built."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
 from tests.interop.test_metadata_reading import assert_as_hudi_sees_it, encoded
 from tests.interop.test_metadata_services import upsert, values
+from tests.interop.test_written_metadata import create_secondary_index
 from tests.services.metadata.run.test_compaction import records
 from tests.services.together.metadata_index.test_initial_build import build_between
 
@@ -73,6 +75,31 @@ def assert_right(spark: SparkSession, table: HudiTable) -> dict[str, str]:
     return rows
 
 
+def check_a_secondary_index(spark: SparkSession, table: HudiTable, hudis: HudiTable) -> None:
+    """Pairs, definition and file groups are those of `CREATE INDEX`, and a query finds rows by it."""
+    create_secondary_index(spark, hudis)
+    kind = ("--type", "metadata", "--kind", "secondary", "--name", "v", "--column", "v")
+    exit_code, printed = lakeward("index", "build", str(table.path), *kind, "--writers", "stopped")
+    assert exit_code == 0, printed
+    own, found = (dict(records(each.path)["secondary_index_v"]) for each in (table, hudis))
+    assert own == found
+    names = [
+        {path.name.split("_")[0] for path in (each.path / ".hoodie/metadata/secondary_index_v").glob("*.hfile")}
+        for each in (table, hudis)
+    ]
+    assert names[0] == names[1]
+    defined = [
+        json.loads((each.path / ".hoodie/.index_defs/index.json").read_text())["indexDefinitions"]
+        for each in (table, hudis)
+    ]
+    assert defined[0]["secondary_index_v"] == defined[1]["secondary_index_v"]
+    assert defined[0]["record_index"] == defined[1]["record_index"]
+    rows = values(table)
+    frame = table.frame(**{"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"})
+    for value in ("a", "b", "none"):
+        assert frame.where(f"v = '{value}'").count() == sum(each == value for each in rows.values())
+
+
 @pytest.mark.turns(30, together="built indexes")
 @pytest.mark.parametrize("table_type", TABLE_TYPES)
 def test_a_record_index(spark: SparkSession, tmp_path: Path, table_type: str):
@@ -89,6 +116,7 @@ def test_a_record_index(spark: SparkSession, tmp_path: Path, table_type: str):
     upsert(spark, hudis, 0, 1, "hudis", **WITH)
     assert_as_hudi_sees_it(spark, quiet.path, tmp_path)
     assert record_index(quiet) == record_index(hudis)
+    check_a_secondary_index(spark, quiet, hudis.reshaped(options=WITH))
 
     def happens(clock: Clock) -> None:
         upsert(spark, busy, 110, 240, "meanwhile", **WITHOUT)

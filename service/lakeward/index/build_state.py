@@ -9,6 +9,7 @@ See:     docs/decisions/0085-builds-that-go-on.md
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -108,9 +109,16 @@ def build_folder(base_path: str, kind: LookupType, record: RecordOptions) -> str
     return f"{record.folder(base_path)}-{kind}-{BUILD_FOLDER}"
 
 
-def metadata_build_folder(base_path: str) -> str:
-    """The folder of builds of the record index of the metadata table."""
-    return join(hoodie_folder(base_path), FOLDER, f"metadata-{BUILD_FOLDER}")
+def metadata_build_folder(base_path: str, secondary: tuple[str, str] | None = None) -> str:
+    """The folder of builds of the record index of the metadata table.
+
+    Args:
+        secondary: or of a secondary index there, its name and its column.
+    """
+    if secondary is None:
+        return join(hoodie_folder(base_path), FOLDER, f"metadata-{BUILD_FOLDER}")
+    digest = hashlib.sha256("\0".join(secondary).encode()).hexdigest()[:16]
+    return join(hoodie_folder(base_path), FOLDER, f"metadata-{digest}-{BUILD_FOLDER}")
 
 
 def build_under_way(storage: Storage, snapshot: TableSnapshot, folder: str) -> BuildProgress | None:

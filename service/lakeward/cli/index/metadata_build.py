@@ -6,6 +6,7 @@ Keeps:   nothing is written without a statement about the table's other writers,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -25,8 +26,10 @@ from lakeward.index.build_state import metadata_build_folder
 from lakeward.index.index_type import IndexType
 from lakeward.services.together.metadata_index.file_entries import BloomFilterEntries, ColumnStatsEntries
 from lakeward.services.together.metadata_index.initial_build import PartitionEntries, build_partition, check_buildable
+from lakeward.services.together.metadata_index.key_entries import KeyEntries
 from lakeward.services.together.metadata_index.partition_entries import PartitionStatsEntries
 from lakeward.services.together.metadata_index.record_entries import RecordEntries
+from lakeward.services.together.metadata_index.secondary_entries import SecondaryEntries
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
@@ -39,6 +42,7 @@ class MetadataKind(StrEnum):
     COLUMN_STATS = "column_stats"
     PARTITION_STATS = "partition_stats"
     BLOOM_FILTERS = "bloom_filters"
+    SECONDARY = "secondary"
 
 
 _WRITERS_OPTIONS: Final = {
@@ -46,9 +50,11 @@ _WRITERS_OPTIONS: Final = {
     MetadataKind.COLUMN_STATS: "hoodie.metadata.index.column.stats.enable",
     MetadataKind.PARTITION_STATS: "hoodie.metadata.index.column.stats.enable",
     MetadataKind.BLOOM_FILTERS: "hoodie.metadata.index.bloom.filter.enable",
+    MetadataKind.SECONDARY: "hoodie.metadata.record.index.enable",
 }
 """The option of a Hudi writer that keeps it, by a name that all releases know."""
 _SHOWN_SECONDS: Final = 5.0
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,12 @@ class MetadataArguments:
 
     kind: Annotated[
         MetadataKind | None, typer.Option(help="With --type metadata: the partition of the metadata table.")
+    ] = None
+    name: Annotated[
+        str | None, typer.Option("--name", help="With --kind secondary: the name of the index, as in `CREATE INDEX`.")
+    ] = None
+    column: Annotated[
+        str | None, typer.Option("--column", help="With --kind secondary: the column, of text or whole numbers.")
     ] = None
     yield_to_writers: Annotated[
         str | None,
@@ -67,7 +79,7 @@ class MetadataArguments:
 
     @property
     def is_said(self) -> bool:
-        return self.kind is not None or self.yield_to_writers is not None
+        return any(each is not None for each in (self.kind, self.name, self.column, self.yield_to_writers))
 
 
 def build_in_metadata_table(
@@ -86,10 +98,17 @@ def build_in_metadata_table(
             why="\n".join(f"  --kind {each}" for each in MetadataKind),
             remedy="`lakeward index list TABLE` shows what the table has already.",
         )
+    secondary = _secondary(of_metadata)
     options = compaction_options(opened, writers.over(opened, dry_run=dry_run))
     seconds = parse_option(parse_duration, "--yield-to-writers", of_metadata.yield_to_writers, options.yielding.seconds)
     options = replace(options, yielding=replace(options.yielding, seconds=seconds))
-    with serviced_table(opened, options) as table, _work(opened, kind, given, table) as (entries, describe):
+    with (
+        serviced_table(opened, options) as table,
+        _work(opened, kind, secondary, given, table) as (
+            entries,
+            describe,
+        ),
+    ):
         document: dict[str, Any] = {
             "base_path": opened.base_path,
             "type": IndexType.METADATA.value,
@@ -121,13 +140,36 @@ def build_in_metadata_table(
     )
 
 
+def _secondary(given: MetadataArguments) -> tuple[str, str] | None:
+    """Name and column of a secondary index; None of another kind. Raises `UsageError`."""
+    if given.kind is not MetadataKind.SECONDARY:
+        if given.name is not None or given.column is not None:
+            raise UsageError(
+                f"--name and --column do not go with --kind {given.kind}.",
+                why="They are of a secondary index.",
+                remedy="Leave them out.",
+            )
+        return None
+    if given.name is None or given.column is None or not _NAME.fullmatch(given.name):
+        raise UsageError(
+            "A secondary index has a name and a column.",
+            why="Its name is of letters, digits and underscores.",
+            remedy="Say both: --kind secondary --name by_city --column city.",
+        )
+    return given.name, given.column
+
+
 Describe = Callable[["TableSnapshot"], tuple[dict[str, Any], str]]
 """What a build would read of a snapshot, for scripts and as a sentence."""
 
 
 @contextmanager
 def _work(
-    opened: ConfiguredTable, kind: MetadataKind, given: BuildArguments, table: ServicedTable
+    opened: ConfiguredTable,
+    kind: MetadataKind,
+    secondary: tuple[str, str] | None,
+    given: BuildArguments,
+    table: ServicedTable,
 ) -> Iterator[tuple[PartitionEntries, Describe]]:
     """The entries of a kind, as this command line has them read. Raises `UsageError`."""
     shown_at = table.clock.monotonic()
@@ -138,15 +180,20 @@ def _work(
             shown_at = table.clock.monotonic()
             table.observer.step(what.format(f"{done:,}", f"{of:,}"))
 
-    if kind is MetadataKind.RECORD:
-        with given.work(opened, IndexType.METADATA, metadata_build_folder(opened.base_path), on_step) as work:
-            record, rule = RecordEntries(opened.storage, work), given.rule(opened)
+    if kind in (MetadataKind.RECORD, MetadataKind.SECONDARY):
+        folder = metadata_build_folder(opened.base_path, secondary)
+        with given.work(opened, IndexType.METADATA, folder, on_step) as work:
+            keys: KeyEntries = RecordEntries(opened.storage, work)
+            if secondary is not None:
+                keys = SecondaryEntries(opened.storage, replace(work, column=secondary[1]), *secondary)
+            rule = given.rule(opened)
 
             def describe(snapshot: TableSnapshot) -> tuple[dict[str, Any], str]:
-                state = record.state(snapshot)
+                keys.check(snapshot)
+                state = keys.state(snapshot)
                 return state_as_json(state, rule), describe_state(state, rule)
 
-            yield record, describe
+            yield keys, describe
         return
     if given.is_said:
         raise UsageError(

@@ -26,16 +26,20 @@ from lakeward.base.paths import join
 from lakeward.engine.task.key_checkpoint_spec import CheckpointSpec
 from lakeward.engine.task.peak_memory import use_tight_pool
 from lakeward.engine.task.work_counters import WorkMeter
+from lakeward.format.metadata.secondary_keys import secondary_index_keys
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.key_checkpoints import KeyCheckpoint, write_keys
 from lakeward.index.location import KEY_COLUMN, differs
 from lakeward.merge.memory_budget import MemoryBudget
+from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.merge.runs.record_sorter import RecordSorter
 from lakeward.merge.runs.run_windows import RunWindows
 from lakeward.merge.runs.sort_key import NotSorted
 from lakeward.merge.runs.spilled_run import RawRun
 from lakeward.merge.runs.whole_keys import whole_keys
+from lakeward.read.query.slice_query import SliceQuery
 from lakeward.read.slice_keys import slice_keys
+from lakeward.read.slice_scan import slice_rows
 from lakeward.storage.metered import MeteredStorage
 from lakeward.storage.storage import RenamingStorage, Storage
 
@@ -58,8 +62,7 @@ def make_checkpoint(
         )
         rows = 0
         try:
-            read = slice_keys(source, spec.reading, spec.slice_, by_order=by_order, memory_bytes=spec.memory_bytes)
-            for keys in read:
+            for keys in _keys(source, spec, by_order=by_order):
                 sorter.add(pa.RecordBatch.from_arrays([keys], schema=KEY_COLUMN), block=spec.digest)
                 rows += len(keys)
             meter.finish()
@@ -71,6 +74,17 @@ def make_checkpoint(
         finally:
             sorter.close()
     raise AssertionError("the second round returns or raises")
+
+
+def _keys(source: Storage, spec: CheckpointSpec, *, by_order: bool) -> Iterator[pa.StringArray]:
+    if spec.column is None:
+        yield from slice_keys(source, spec.reading, spec.slice_, by_order=by_order, memory_bytes=spec.memory_bytes)
+        return
+    query = SliceQuery((RECORD_KEY_FIELD, spec.column))
+    for batch in slice_rows(
+        source, spec.reading, spec.slice_, query, memory_bytes=spec.memory_bytes, by_order=by_order
+    ):
+        yield secondary_index_keys(batch.column(RECORD_KEY_FIELD), batch.column(spec.column))
 
 
 def _each_once(sorter: RecordSorter) -> Iterator[pa.Array]:

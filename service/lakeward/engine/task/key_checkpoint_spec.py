@@ -24,5 +24,7 @@ class CheckpointSpec:
     """Peak memory of the task."""
     bytes_per_second: float | None = None
     """What it may read of the table; None: no limit."""
+    column: str | None = None
+    """With it the keys are those of a secondary index on this column: of each row its value and its record key."""
     counters: CounterPlace | None = None
     """The place of what it says of how much it read; None where the driver cannot look."""

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from lakeward.base.paths import join
 from lakeward.format.avro.schema import block_schema, table_schema
 from lakeward.format.metadata.index_definitions import IndexDefinition
+from lakeward.format.metadata.secondary_keys import secondary_index_keys
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.protocol.attempts.fencing import fencing_of
 from lakeward.protocol.metadata.changes import NewFile
@@ -41,9 +42,6 @@ from lakeward.table.snapshot import TableSnapshot
 
 CAME = 0
 """The place of a pair that is in the index from now on."""
-
-_NULL = "\0"
-_ESCAPED = ("\\", "$", _NULL)
 
 
 def why_not_indexed(definition: IndexDefinition | None, schema: str | None) -> str | None:
@@ -93,7 +91,7 @@ class SecondaryPairs:
         return newest_slice(next(slices, ()))
 
     def _pairs(self, rows: Iterator[tuple[pa.Array, pa.Array]]) -> pa.StringArray:
-        parts = [_pair(keys, values) for keys, values in rows]
+        parts = [secondary_index_keys(keys, values) for keys, values in rows]
         return pa.chunked_array(parts, pa.string()).combine_chunks() if parts else pa.array([], pa.string())
 
     def _rows(self, slice_: FileSlice | None) -> Iterator[tuple[pa.Array, pa.Array]]:
@@ -157,19 +155,6 @@ def _by_group(files: Sequence[NewFile]) -> Mapping[GroupId, list[NewFile]]:
         if not file.is_change_log:
             groups.setdefault((file.partition_path, file.file_id), []).append(file)
     return groups
-
-
-def _pair(keys: pa.Array, values: pa.Array) -> pa.Array:
-    """The keys of the index (`format/metadata/key.secondary_index_key`), of a whole batch."""
-    text = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
-    text = pc.fill_null(_escape(text.cast(pa.string())), _NULL)
-    return pc.binary_join_element_wise(text, _escape(keys.cast(pa.string())), "$")
-
-
-def _escape(text: pa.Array) -> pa.Array:
-    for character in _ESCAPED:
-        text = pc.replace_substring(text, character, "\\" + character)
-    return text
 
 
 def _add(sorter: KeySorter, pairs: pa.StringArray, place: int) -> None:

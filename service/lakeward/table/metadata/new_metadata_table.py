@@ -41,6 +41,7 @@ from lakeward.format.metadata.partition import (
     FILES,
     PARTITION_STATS,
     RECORD_INDEX,
+    SECONDARY_INDEX_PREFIX,
 )
 from lakeward.format.metadata.record import FilesRecord
 from lakeward.format.metadata.schema_text import metadata_schema
@@ -195,7 +196,8 @@ class NewMetadataTable:
 
 def file_id_of(partition: str, group: int) -> str:
     """The file id of a file group of a partition, by its number."""
-    return f"{_FILE_IDS[partition]}-{group:04d}-0"
+    prefix = partition.replace("_", "-") if partition.startswith(SECONDARY_INDEX_PREFIX) else _FILE_IDS[partition]
+    return f"{prefix}-{group:04d}-0"
 
 
 def first_log(file_id: str, instant: str, schema_json: str, *, native: bool) -> tuple[str, bytes]:

@@ -17,13 +17,14 @@ from lakeward.base.clock import Clock
 from lakeward.base.errors import Refused, TryLater, VerificationFailed
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.engine.task.key_checkpoint import make_checkpoint
+from lakeward.format.metadata.key import secondary_index_key
 from lakeward.format.metadata.partition import BLOOM_FILTERS, COLUMN_STATS, PARTITION_STATS, RECORD_INDEX
-from lakeward.format.metadata.record import MetadataRecord
+from lakeward.format.metadata.record import BloomFilterRecord, MetadataRecord
 from lakeward.index.build_state import metadata_build_folder
 from lakeward.protocol.metadata.key_sorter import KeySorter
 from lakeward.protocol.owner import Processes
-from lakeward.services.indexing.run.bucket_build import write_buckets
 from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.services.indexing.run.bucket_build import write_buckets
 from lakeward.services.indexing.run.build_work import BuildWork
 from lakeward.services.together.metadata_index.file_entries import BloomFilterEntries, ColumnStatsEntries, base_files
 from lakeward.services.together.metadata_index.group_files import GroupFiles
@@ -33,8 +34,10 @@ from lakeward.services.together.metadata_index.initial_build import (
     build_partition,
     first_at_work,
 )
+from lakeward.services.together.metadata_index.key_entries import file_groups_for, minus
 from lakeward.services.together.metadata_index.partition_entries import PartitionStatsEntries
-from lakeward.services.together.metadata_index.record_entries import RecordEntries, file_groups_for, minus
+from lakeward.services.together.metadata_index.record_entries import RecordEntries
+from lakeward.services.together.metadata_index.secondary_entries import SecondaryEntries
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from lakeward.table.new_table import COPY_ON_WRITE, NewIndexes
@@ -61,11 +64,15 @@ def work(base: Path, storage: Storage, **words: Any) -> BuildWork:
 
 
 def build(
-    base: Path | str, storage: Storage | None = None, processes: Processes | None = None, **options: object
+    base: Path,
+    storage: Storage | None = None,
+    processes: Processes | None = None,
+    make: MakeEntries | None = None,
+    **options: object,
 ) -> BuiltPartition | None:
     storage = storage or LocalStorage()
     table = serviced_table(str(base), storage, processes or ScriptedProcesses(), **options)
-    return build_partition(table, RecordEntries(storage, work(Path(base), storage)))
+    return build_partition(table, (make or of_keys)(base, storage, table))
 
 
 def index_of(base: Path) -> dict[str, MetadataRecord]:
@@ -145,7 +152,7 @@ def test_as_hudi_built_it(tmp_path: Path) -> None:
 
 
 def test_what_is_written_meanwhile(tmp_path: Path) -> None:
-    """Keeps 1 of services/together/metadata_index/record_entries: keys that came, went, and moved, while base files
+    """Keeps 1 of services/together/metadata_index/key_entries: keys that came, went, and moved, while base files
     were written; and the next write finds the index and keeps it."""
     base = unindexed(tmp_path / "t")
 
@@ -243,6 +250,13 @@ def test_statistics_of_logs(of: str, tmp_path: Path) -> None:
         write(base, [("k1", 3, "a", None), ("k3", 3, "b", "longer")])
         write(base, [("k4", 1, "c", "earlier"), ("k9", 4, "c", "new")])
     before = {partition: dict(found) for partition, found in records(base).items()}
+    if BLOOM_FILTERS in before:
+        remove(base, BLOOM_FILTERS)
+        build_between(base, lambda clock: None, of_filters)
+        found = dict(records(base)[BLOOM_FILTERS])
+        assert {key: filter_of(each) for key, each in found.items()} == {
+            key: filter_of(before[BLOOM_FILTERS][key]) for key in found
+        }
     for partition in (PARTITION_STATS, COLUMN_STATS):
         remove(base, partition)
     with pytest.raises(Refused, match="which the metadata table has not"):
@@ -255,6 +269,63 @@ def test_statistics_of_logs(of: str, tmp_path: Path) -> None:
     assert logs and {each.file_name for each in after[COLUMN_STATS].values()} >= {*logs}  # type: ignore[union-attr]
     assert repr(after[COLUMN_STATS]) == repr({key: before[COLUMN_STATS][key] for key in after[COLUMN_STATS]})
     assert repr(after[PARTITION_STATS]) == repr(before[PARTITION_STATS])
+
+
+def filter_of(record: MetadataRecord) -> tuple[str, bytes, str]:
+    assert isinstance(record, BloomFilterRecord)
+    return record.type_code, record.bloom_filter, record.timestamp
+
+
+def of_values(column: str = "v") -> MakeEntries:
+    def make(base: Path, storage: Storage, table: ServicedTable) -> SecondaryEntries:
+        return SecondaryEntries(storage, work(base, storage, column=column), "by_v", column)
+
+    return make
+
+
+def pairs(base: Path) -> set[str]:
+    return {key for key, _ in records(base)["secondary_index_by_v"]}
+
+
+def true_pairs(base: Path) -> set[str]:
+    return {secondary_index_key(row["v"], row["id"]) for row in read_rows(base)}
+
+
+def test_a_secondary_index(tmp_path: Path) -> None:
+    """Each row's value with its key, also of what was written meanwhile; the next write keeps it."""
+    base = unindexed(tmp_path / "t")
+    write(base, [("k1", 3, "a", None), ("k3", 3, "b", "a$b\\c")])
+    with pytest.raises(Refused, match="which the table has not"):
+        build_between(base, lambda clock: None, of_values())
+    build(base)
+    clocks: list[Clock] = []
+
+    def happens(clock: Clock) -> None:
+        clocks.append(clock)
+        write(base, [("k5", 3, "b", "y"), ("k3", 4, "b", "z"), ("k1", 4, "a", "x")], clock=clock)
+        write(base, [("k4", 5, "c", None)], "delete", clock=clock)
+
+    built = build_between(base, happens, of_values(), writers_stopped=False)
+    assert built is not None and (built.entries, built.file_groups) == (3, 10)
+    assert pairs(base) == true_pairs(base) == {"x$k1", "z$k3", "y$k5"}
+    write(base, [("k5", 6, "b", "other")], clock=clocks[0])
+    assert pairs(base) == true_pairs(base)
+    definitions = json.loads((base / DEFINITIONS).read_bytes())["indexDefinitions"]
+    assert definitions["secondary_index_by_v"]["sourceFields"] == ["v"]
+
+
+def test_a_secondary_index_that_is_not_known(tmp_path: Path) -> None:
+    """Keeps of services/together/metadata_index/secondary_entries: of columns of other types, or of another column than
+    the table's definition says."""
+    base = unindexed(tmp_path / "t")
+    build(base)
+    with pytest.raises(Refused, match="of the type None"):
+        build_between(base, lambda clock: None, of_values("no_such"))
+    build_between(base, lambda clock: None, of_values())
+    remove(base, "secondary_index_by_v")
+    with pytest.raises(Refused, match="The table defines it on v"):
+        build_between(base, lambda clock: None, of_values("part"))
+    assert build_between(base, lambda clock: None, of_values()) is not None
 
 
 def test_logs_of_other_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,7 +382,7 @@ def scan_timeline(base: Path) -> Any:
 
 
 def test_a_key_twice(tmp_path: Path) -> None:
-    """Keeps 2 of services/together/metadata_index/record_entries."""
+    """Keeps 2 of services/together/metadata_index/key_entries."""
     base = unindexed(tmp_path / "t")
     write(base, [("k1", 3, "b", "x")], "insert")
     with pytest.raises(Refused, match="The key 'k1' is in two file groups"):
@@ -363,7 +434,7 @@ def test_a_file_that_reads_back_otherwise(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_differences_of_frames() -> None:
-    """Keeps 3 of services/together/metadata_index/record_entries: sorted keys in frames, of which only those are held
+    """Keeps 3 of services/together/metadata_index/key_entries: sorted keys in frames, of which only those are held
     that overlap, and sets."""
     dice = random.Random(7)
     for _ in range(200):

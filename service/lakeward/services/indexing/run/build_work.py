@@ -53,6 +53,8 @@ class BuildWork:
     """Peak memory of one task."""
     bytes_per_second: float | None = None
     """What all tasks read together; None: no limit."""
+    column: str | None = None
+    """The column of a secondary index, whose keys are read."""
     clock: Clock = field(default_factory=SystemClock)
     guard: Callable[[], None] = lambda: None
     """Stops the build by raising an error of Lakeward."""
@@ -105,6 +107,7 @@ def make_missing(storage: Storage, snapshot: TableSnapshot, state: BuildState, w
             digest,
             work.memory_bytes,
             None if rate is None else rate / at_once,
+            work.column,
         )
         for digest, slice_ in state.missing.items()
     ]

@@ -1,9 +1,10 @@
 """The entries of `partition_stats`: the range of each indexed column in each partition, over the files that count.
 
 They follow from `column_stats`, so that is built first. A partition has no range of a column of which one of its files
-has no statistics, and queries look into the partition.
+has no statistics, and queries look into the partition. A base file without rows, as Hudi leaves one where all that it
+was to insert is deleted, has none, and holds no value.
 
-Touches: the metadata table, reading.
+Touches: the metadata table, reading; the footers of base files without statistics.
 Source:  HoodieTableMetadataUtil.convertFilesToPartitionStatsRecords (Hudi 1.2)
 """
 
@@ -13,11 +14,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import Refused
+from lakeward.base.paths import join
+from lakeward.format.file_name import parse_any_log
 from lakeward.format.metadata.index_definitions import IndexDefinition
 from lakeward.format.metadata.key import column_stats_key, partition_stats_key
 from lakeward.format.metadata.partition import COLUMN_STATS, PARTITION_STATS
 from lakeward.format.metadata.partition_stats import partition_stats
 from lakeward.format.metadata.record import ColumnStatsRecord, MetadataRecord
+from lakeward.format.parquet.base_file import count_rows
 from lakeward.protocol.metadata.changes import counting_names
 from lakeward.services.together.metadata_index.file_entries import check_groups_are_known
 from lakeward.services.together.metadata_index.unit_entries import UnitEntries
@@ -36,6 +40,7 @@ class PartitionStatsEntries(UnitEntries[str, tuple[str, ...]]):
     ) -> None:
         super().__init__(storage, guard=guard, on_unit=on_unit)
         self._clock = clock
+        self._base_path = ""
         self._indexed: IndexedColumns | None = None
         self._reader: MetadataReader | None = None
 
@@ -53,6 +58,7 @@ class PartitionStatsEntries(UnitEntries[str, tuple[str, ...]]):
                 why="They are made of column_stats, which the metadata table has not.",
                 remedy="Run the command with --kind column_stats first.",
             )
+        self._base_path = snapshot.base_path
         self._indexed = load_indexed_columns(self.storage, snapshot.base_path, config, snapshot.schema)
         table = load_metadata_table(
             self.storage,
@@ -80,6 +86,15 @@ class PartitionStatsEntries(UnitEntries[str, tuple[str, ...]]):
         columns, version = self._indexed.columns, self._indexed.version
         keys = [column_stats_key(column, unit, name) for name in state for column in columns]
         found = self._reader.lookup(COLUMN_STATS, keys).values()
-        known = (each for each in found if isinstance(each, ColumnStatsRecord))
-        for record in partition_stats(unit, state, known, columns=columns, version=version):
+        known = [each for each in found if isinstance(each, ColumnStatsRecord)]
+        described = {each.file_name for each in known}
+        names = [name for name in state if name in described or not self._is_empty(unit, name)]
+        for record in partition_stats(unit, names, known, columns=columns, version=version):
             yield partition_stats_key(record.column or "", unit), record
+
+    def _is_empty(self, partition_path: str, name: str) -> bool:
+        if parse_any_log(name, native=True) is not None:
+            return False
+        path = join(self._base_path, partition_path, name)
+        with self.storage.open_input(path) as source:
+            return count_rows(source, name=path) == 0
