@@ -64,8 +64,9 @@ def check_in_use(storage: Storage, base_path: str, type_: LookupType, record: Re
         remedy = f"Run `lakeward index rebuild TABLE --type {type_}`, which rebuilds it from the rows. {again}"
     else:
         remedy = (
-            "Run `lakeward index drop TABLE --type metadata`, and let a Hudi writer with the record index on write "
-            f"once, which rebuilds it. If that was done already, {again}"
+            "Run `lakeward index drop TABLE --type metadata` and `lakeward index build TABLE --type metadata --kind "
+            "record`, or let a Hudi writer with the record index on write once, which rebuilds it. If that was done "
+            f"already, {again}"
         )
     raise Refused(
         f"The {type_} index of the table is out of use.",

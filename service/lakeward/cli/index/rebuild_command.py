@@ -53,8 +53,9 @@ def rebuild(
     the rebuild is stopped midway, the old one stays, and the next try continues from what was read. The table's rows
     and timeline are read only, and no lock is needed. The cache of --type bloom is rebuilt the same way, without tasks.
 
-    The record index of the metadata table is Hudi's: `lakeward index drop TABLE --type metadata` removes it, and the
-    next Hudi writer whose options keep it rebuilds it.
+    The record index of the metadata table is Hudi's: `lakeward index drop TABLE --type metadata` removes it. Then
+    `lakeward index build TABLE --type metadata --kind record`, or the next Hudi writer whose options keep it, rebuilds
+    it.
     """
     if index_type is IndexType.METADATA:
         raise UsageError(
@@ -88,9 +89,9 @@ def drop(
     """Remove an index.
 
     The record index of the metadata table comes back with the next Hudi writer whose options keep it
-    (`hoodie.metadata.record.index.enable`, or the table's `hoodie.index.type`): that writer rebuilds it. An index of
-    Lakeward's own, record or postgres, and the cache of --type bloom are not part of the table's timeline and
-    properties: no lock is needed.
+    (`hoodie.metadata.record.index.enable`, or the table's `hoodie.index.type`): that writer rebuilds it, or
+    `lakeward index build`. An index of Lakeward's own, record or postgres, and the cache of --type bloom are not part
+    of the table's timeline and properties: no lock is needed.
     """
     if index_type is IndexType.BLOOM:
         return drop_cache(opened, dry_run=dry_run)

@@ -255,10 +255,17 @@ def removal_lines(removal: Removal, *, dry_run: bool) -> list[str]:
         lines.append(f"{verb} {', '.join(removal.folders)}: {removal.files} files, {size}.")
     if not dry_run:
         what = "it" if removal.partition is None else removal.partition
-        lines.append(
-            f"The next Hudi writer whose options keep {what} rebuilds it."
-            if removal.is_rebuilt
-            else f"No release of Hudi writes tables of version 10, so nothing rebuilds {what} before the downgrade "
-            "(`lakeward table downgrade`). The table works without."
-        )
+        if removal.is_rebuilt:
+            lines.append(f"The next Hudi writer whose options keep {what} rebuilds it.")
+        elif removal.partition is None:
+            lines.append(
+                "No release of Hudi writes tables of version 10, so nothing rebuilds it before the downgrade "
+                "(`lakeward table downgrade`). The table works without."
+            )
+        else:
+            lines.append(
+                f"No release of Hudi writes tables of version 10, so none rebuilds {what} before the downgrade "
+                "(`lakeward table downgrade`); `lakeward index build TABLE --type metadata` does. The table works "
+                "without."
+            )
     return lines

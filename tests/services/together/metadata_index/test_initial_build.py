@@ -151,10 +151,11 @@ def test_as_hudi_built_it(tmp_path: Path) -> None:
     assert {key: (each.partition, each.file_id) for key, each in index_of(base).items()} == before  # type: ignore[union-attr]
 
 
-def test_what_is_written_meanwhile(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [8, 9, 10])
+def test_what_is_written_meanwhile(version: int, tmp_path: Path) -> None:
     """Keeps 1 of services/together/metadata_index/key_entries: keys that came, went, and moved, while base files
     were written; and the next write finds the index and keeps it."""
-    base = unindexed(tmp_path / "t")
+    base = unindexed(tmp_path / "t", version=version)
 
     clocks: list[Clock] = []
 
