@@ -357,6 +357,27 @@ def test_a_pending_write(tmp_path: Path) -> None:
     assert build(base) is not None and places(base) == truth(base)
 
 
+def test_a_write_that_begins_before_the_lock(tmp_path: Path) -> None:
+    """Keeps 1 of services/together/metadata_index/initial_build: what was seen before the lock is asked again."""
+    base = unindexed(tmp_path / "t")
+    pending = base / DATA_TIMELINE / "20991231235959999.deltacommit.requested"
+    looks: list[TableSnapshot] = []
+
+    class Begins(RecordEntries):
+        """Its first question comes once no write was seen."""
+
+        def bytes_missing(self, snapshot: TableSnapshot) -> int:
+            looks.append(snapshot)
+            pending.touch()
+            return super().bytes_missing(snapshot)
+
+    storage = LocalStorage()
+    table = serviced_table(str(base), storage, ScriptedProcesses(), writers_stopped=False)
+    with pytest.raises(TryLater, match="deltacommit 20991231235959999"):
+        build_partition(table, Begins(storage, work(base, storage)))
+    assert len(looks) == 1 and RECORD_INDEX not in config(base).metadata_partitions
+
+
 def test_what_is_at_work(tmp_path: Path) -> None:
     """A plan that is begun later reads the properties then; what moves no key is not waited for."""
     base = unindexed(tmp_path / "t")
