@@ -54,7 +54,7 @@ MIB = 1024 * 1024
 CITIES = 2_000
 SMALL = 12
 """The table on which Hudi warms up has so many files."""
-LOOKED_UP, ROWS_OF_A_KEY = 20, 997
+LOOKED_UP, ROWS_OF_A_KEY = 5, 997
 AS_COPY_ON_WRITE = {"hoodie.datasource.write.table.type": "COPY_ON_WRITE"}
 PLAN = "hoodie.clustering.plan.strategy."
 TARGET = 120 * MIB
