@@ -8,6 +8,7 @@ Keeps:   nothing is written with --dry-run.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -37,11 +38,14 @@ BuiltTypeOption = Annotated[
     typer.Option("--type", parser=lookup_type, metavar="<record|postgres|bloom|metadata>", help="Index type."),
 ]
 
-_CAN_BE_BUILT = {
+_OWN = {
     IndexType.RECORD: "hash buckets of record keys below the table's .hoodie, or in the configured location",
     IndexType.POSTGRES: "record keys in a PostgreSQL database, that of the store or --url",
     IndexType.BLOOM: "a cache of the filters and ranges in base files, by which lookups open fewer files",
-    IndexType.METADATA: "a partition of the metadata table, Hudi's own; --kind says which",
+}
+"""What Lakeward keeps up to date, for people."""
+_CAN_BE_BUILT = _OWN | {
+    IndexType.METADATA: "a partition of the metadata table, which writers keep current; --kind says which"
 }
 
 
@@ -87,7 +91,7 @@ def build(
     hoodie.metadata.index.bloom.filter.enable=true for bloom_filters. A secondary index (--name, --column) is built
     after the record index, and writers that keep that one keep it, too.
     """
-    index_type = _said(index_type, "build")
+    index_type = _said(index_type, "build", _CAN_BE_BUILT)
     if index_type is IndexType.METADATA:
         if by_partition or with_logs:
             raise UsageError(
@@ -161,7 +165,7 @@ def update(
 
     The cache of --type bloom gets the base files that came, and loses those that are gone.
     """
-    index_type = _said(index_type, "update")
+    index_type = _said(index_type, "update", _OWN)
     if index_type is IndexType.BLOOM:
         return update_cache(opened, opened.snapshot())
     with indexes_of(opened, url).writer(index_type, keys_per_second=keys_per_second) as opens:
@@ -170,13 +174,13 @@ def update(
     return Result(document=document | {"read_again": updated.read_again}, lines=[_commits_line(updated.commits)])
 
 
-def _said(index_type: LookupType | None, verb: str) -> LookupType:
+def _said(index_type: LookupType | None, verb: str, types: Mapping[IndexType, str]) -> LookupType:
     """Raises `UsageError` that says which types there are."""
     if index_type is not None:
         return index_type
     raise UsageError(
         f"Say with --type which index to {verb}.",
-        why="\n".join(f"  --type {kind:<10}{what}" for kind, what in _CAN_BE_BUILT.items()),
+        why="\n".join(f"  --type {kind:<10}{what}" for kind, what in types.items()),
         remedy="`lakeward index list TABLE` shows what the table has already.",
     )
 
