@@ -13,7 +13,7 @@ from tests.simulation.history import EACH_CHUNK, play_chunk
 
 RUNS = 40
 RUNS_OF_ALL_SERVICES = 8
-BUSY = (0, 7)
+BUSY = (0, 21)
 """Seeds by which every service has something to do between them, and processes die over it."""
 NOTHING_TO_DO = {JobKind.INDEX}
 """The tables of this world have no index."""
