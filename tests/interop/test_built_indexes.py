@@ -100,7 +100,7 @@ def check_a_secondary_index(spark: SparkSession, table: HudiTable, hudis: HudiTa
         assert frame.where(f"v = '{value}'").count() == sum(each == value for each in rows.values())
 
 
-@pytest.mark.turns(30, together="built indexes")
+@pytest.mark.turns(80, together="built indexes")
 @pytest.mark.parametrize("table_type", TABLE_TYPES)
 def test_a_record_index(spark: SparkSession, tmp_path: Path, table_type: str):
     """Built by the command, and built while Hudi writes; then Hudi's writers update, insert and delete by it, and
@@ -132,7 +132,7 @@ def test_a_record_index(spark: SparkSession, tmp_path: Path, table_type: str):
     assert_as_hudi_sees_it(spark, busy.path, tmp_path)
 
 
-@pytest.mark.turns(20, together="built indexes")
+@pytest.mark.turns(80, together="built indexes")
 def test_what_is_known_of_files(spark: SparkSession, tmp_path: Path):
     """Filters, ranges of columns and of partitions are Hudi's own; its writers find keys by them, its queries skip by
     them what holds no row, and both keep them right."""
