@@ -286,6 +286,9 @@ def test_what_pays_nothing_is_not_laid_out(tmp_path: Path) -> None:
     before = read_rows(bench.path)
     assert bench.run(JobKind.CLUSTERING).result is JobResult.COMMITTED
     assert read_rows(bench.path) == before
+    write(bench.path, (), "delete_partition", partitions=["p"], clock=clock)
+    memory_of(bench).look = None
+    assert not demand(bench).is_due and "Layout" not in shown(bench), "the partition that was laid out last is gone"
 
 
 @pytest.mark.parametrize(

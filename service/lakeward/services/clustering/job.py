@@ -319,7 +319,8 @@ def _planned(
     looked_at |= _last_laid_out(care.memory.records)
     if partitions is not None:
         looked_at &= set(partitions)
-    if not looked_at:
+    # The partitions of the newest clustering may be gone.
+    if not any(each.partition_path in looked_at for each in snapshot.latest_slices):
         return _Planned(new)
     depths = _work().partition_depths(at.storage, snapshot, options, looked_at, runs=runs, clock=at.clock)
     verdicts = {path: judge_depth(depth) for path, depth in depths.items()}
