@@ -191,11 +191,6 @@ class TableSnapshot:
         found = (group for group in groups if (group.partition_path, group.file_id) == group_id)
         return next((group for group in found if isinstance(group, FrozenGroup)), None)
 
-    def hiding_write(self, group: FrozenGroup) -> str | None:
-        """The write that has not ended and whose base file hides rows that were committed since; None where the group
-        is frozen for its files."""
-        return next((each.time for each in self.timeline.pending if each.time == group.instant), None)
-
     def live_logs(self, slice_: FileSlice) -> LiveLogs:
         """Which logs of the slice readers merge."""
         return live_logs(slice_, self.log_compactions.get(slice_.group_id, ()))

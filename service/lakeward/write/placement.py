@@ -46,6 +46,7 @@ from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
 from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
+from lakeward.table.hidden_group import hidden_for_now, hiding_write
 from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.partition import paths_above
 from lakeward.table.snapshot import TableSnapshot
@@ -511,15 +512,9 @@ def _check_clustering(snapshot: TableSnapshot, group: FileGroup) -> None:
 
 def _frozen(snapshot: TableSnapshot, group: FrozenGroup) -> Refused | TryLater:
     what = f"File group {group.file_id} in partition '{group.partition_path}' is not written"
-    if (instant := snapshot.hiding_write(group)) is not None:
-        return TryLater(
-            f"{what} for now.",
-            why=f"The write {instant} has not ended, and its base file hides rows that were committed since: "
-            f"{group.why}.",
-            remedy="Try again when it has ended; where its process is gone, `lakeward rollback` or the next writer of "
-            "Hudi's rolls it back. Nothing was written.",
-            file_group=(group.partition_path, group.file_id),
-        )
+    if (write := hiding_write(snapshot.timeline, group)) is not None:
+        place = (group.partition_path, group.file_id)
+        return hidden_for_now(what, write=write, why=group.why, group=place, left="Nothing was written.")
     return Refused(
         f"{what}.",
         why=f"It is frozen: {group.why}.",

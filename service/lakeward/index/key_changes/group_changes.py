@@ -37,12 +37,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from lakeward.base.errors import Refused, TryLater
+from lakeward.base.errors import Refused
 from lakeward.format.timeline.instant import comparable_time, is_before
 from lakeward.index.key_changes.table_commits import FileOfCommit, TableCommit
 from lakeward.read.newest_slice import newest_slice
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
+from lakeward.table.hidden_group import hidden_for_now, hiding_write
 from lakeward.table.snapshot import TableSnapshot
 
 _BRINGING_BACK = frozenset({"replacecommit", "clustering", ""})
@@ -124,7 +125,7 @@ class TableFiles:
             {
                 (group.partition_path, group.file_id): instant
                 for group in snapshot.frozen
-                if (instant := snapshot.hiding_write(group)) is not None
+                if (instant := hiding_write(snapshot.timeline, group)) is not None
             },
             slices,
             {each.time: each.completion_time or each.time for each in snapshot.timeline.completed_writes},
@@ -248,15 +249,8 @@ def check_not_frozen(group: GroupId, table: TableFiles) -> None:
     """Raise `Refused` for a file group whose slices cannot be known, `TryLater` where a write hides them that has not
     ended."""
     what = f"The keys of file group {group[1]} in partition '{group[0]}' cannot be known"
-    if (instant := table.hidden.get(group)) is not None:
-        raise TryLater(
-            f"{what} for now.",
-            why=f"The write {instant} has not ended, and its base file hides rows that were committed since: "
-            f"{table.frozen[group]}.",
-            remedy="Try again when it has ended; where its process is gone, `lakeward rollback` or the next writer of "
-            "Hudi's rolls it back.",
-            file_group=group,
-        )
+    if (write := table.hidden.get(group)) is not None:
+        raise hidden_for_now(what, write=write, why=table.frozen[group], group=group)
     if group in table.frozen:
         raise Refused(
             f"{what}.",
