@@ -203,7 +203,7 @@ def test_a_file_of_the_metadata_table_that_does_not_hold_what_was_written_is_a_f
 ) -> None:
     """Rows may be at stake: what verification finds is never passed over."""
     bench = Bench(tmp_path, golden="v9_metadata", settings={"defaults.metadata_compact_after": "1"})
-    monkeypatch.setattr("lakeward.services.metadata.run.compaction.read_digest", lambda *arguments: b"another")
+    monkeypatch.setattr("lakeward.format.metadata.base_file.read_digest", lambda *arguments: b"another")
     with pytest.raises(VerificationFailed):
         bench.run(JobKind.METADATA_COMPACTION)
 

@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from lakeward.base.errors import BrokenFile
+from lakeward.base.errors import BrokenFile, VerificationFailed
 from lakeward.format.bloom_filter import BloomFilter
 from lakeward.format.bloom_lookup import TYPE_CODE
 from lakeward.format.hfile.reader import Entry, HFileReader
@@ -79,6 +79,17 @@ def read_digest(file: BinaryIO, size: int, name: str) -> int:
     for key, payload in _ascending(reader, name):
         digest = _digest(digest, key, payload)
     return digest
+
+
+def check_written(file: BinaryIO, written: MetadataBaseFileStats, name: str, *, file_group: tuple[str, str]) -> None:
+    """Read back what was written. Raises `VerificationFailed` where the file holds something else, and `BrokenFile`."""
+    if read_digest(file, written.size_bytes, name) != written.digest:
+        raise VerificationFailed(
+            f"{name} does not hold what was written to it.",
+            why="Read back, its keys or records are others.",
+            remedy="Look at the storage and the memory of this machine; nothing was published.",
+            file_group=file_group,
+        )
 
 
 def _ascending(reader: HFileReader, name: str) -> Iterator[Entry]:

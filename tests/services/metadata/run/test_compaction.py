@@ -398,7 +398,7 @@ def test_a_held_lock_is_not_taken(base: Path):
 def test_what_does_not_read_back_is_not_published(base: Path, monkeypatch: pytest.MonkeyPatch):
     """A file whose records are others than those that were written."""
     before = everything(base)
-    monkeypatch.setattr("lakeward.services.metadata.run.compaction.read_digest", lambda *given: 0)
+    monkeypatch.setattr("lakeward.format.metadata.base_file.read_digest", lambda *given: 0)
     with pytest.raises(VerificationFailed, match="does not hold what was written"):
         compact_metadata(base, LocalStorage())
     assert everything(base) == before

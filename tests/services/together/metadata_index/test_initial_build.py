@@ -448,7 +448,7 @@ def test_an_unnamed_partition_is_replaced(tmp_path: Path) -> None:
 def test_a_file_that_reads_back_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeps of services/together/metadata_index/group_files: nothing is published."""
     base = unindexed(tmp_path / "t")
-    monkeypatch.setattr("lakeward.services.together.metadata_index.group_files.read_digest", lambda *of: -1)
+    monkeypatch.setattr("lakeward.format.metadata.base_file.read_digest", lambda *of: -1)
     with pytest.raises(VerificationFailed, match="does not hold what was written"):
         build(base)
     assert RECORD_INDEX not in config(base).metadata_partitions and metadata_leftovers(base) == []

@@ -34,10 +34,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from lakeward.base.errors import AttemptLost, Conflict, TryLater, VerificationFailed
+from lakeward.base.errors import AttemptLost, Conflict, TryLater
 from lakeward.base.paths import join
 from lakeward.format.file_name import HFILE, BaseFileName, WriteToken
-from lakeward.format.metadata.base_file import read_digest, write_metadata_base_file
+from lakeward.format.metadata.base_file import check_written, write_metadata_base_file
 from lakeward.format.timeline.commit_metadata import write_commit_metadata
 from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.format.timeline.instant import is_before
@@ -257,13 +257,7 @@ class _CompactionService:
             return None
         if table.options.verify:
             with table.storage.open_input(path) as source:
-                if read_digest(source, written.size_bytes, path) != written.digest:
-                    raise VerificationFailed(
-                        f"{path} does not hold what was written to it.",
-                        why="Read back, its keys or records are others.",
-                        remedy="Look at the storage and the memory of this machine; nothing was published.",
-                        file_group=slice_.group_id,
-                    )
+                check_written(source, written, path, file_group=slice_.group_id)
         milliseconds = int((table.clock.monotonic() - started) * 1000)
         return CompactedSlice(slice_, name, written.entries, written.size_bytes, milliseconds)
 

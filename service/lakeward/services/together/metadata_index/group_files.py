@@ -17,11 +17,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from lakeward.base.errors import VerificationFailed
 from lakeward.base.paths import join
 from lakeward.format.avro.schema import without_meta_columns
 from lakeward.format.file_name import HFILE, BaseFileName, WriteToken
-from lakeward.format.metadata.base_file import read_digest, write_metadata_base_file
+from lakeward.format.metadata.base_file import check_written, write_metadata_base_file
 from lakeward.format.timeline.commit_metadata import NO_COMMIT, CommitMetadata, RuntimeStats, WriteStat, file_stat
 from lakeward.protocol.metadata.group_logs import GroupLogs, OpenLogs
 from lakeward.storage.storage import Storage
@@ -71,13 +70,7 @@ class GroupFiles:
             )
         if self.verify:
             with self.storage.open_input(path) as source:
-                if read_digest(source, written.size_bytes, path) != written.digest:
-                    raise VerificationFailed(
-                        f"{path} does not hold what was written to it.",
-                        why="Read back, its keys or records are others.",
-                        remedy="Look at the storage and the memory of this machine; nothing was published.",
-                        file_group=(self.partition, file_id),
-                    )
+                check_written(source, written, path, file_group=(self.partition, file_id))
         self.entries += written.entries
         self.sizes[name] = written.size_bytes
         stat = file_stat(self.partition, file_id, name, written.size_bytes)
