@@ -38,6 +38,7 @@ from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.format.metadata.record import MetadataRecord
 from lakeward.index.build_state import BuildState
 from lakeward.index.key_checkpoints import KeyCheckpoint, read_keys
+from lakeward.index.location import differs
 from lakeward.protocol.metadata.key_sorter import GONE, KeySorter
 from lakeward.services.indexing.run.build_work import BuildWork, build_state, make_missing, remove_checkpoints
 from lakeward.services.indexing.run.merged_keys import placed_keys
@@ -166,22 +167,17 @@ class KeyEntries(ABC):
         return iter(()) if checkpoint is None else read_keys(self._storage, self._work.folder, checkpoint)
 
     def _checked(self, batches: Iterable[pa.RecordBatch], groups: Sequence[GroupId]) -> Iterator[pa.RecordBatch]:
-        """The batches, in which no key comes twice in a row. Raises `Refused`."""
-        before: tuple[str, int] | None = None
+        """The batches, in which no key comes twice. Raises `Refused`.
+
+        Args:
+            batches: all rows of a key are in one of them.
+        """
         for batch in batches:
-            keys, places = batch.column(0), batch.column(1)
-            if len(keys) == 0:
-                continue
-            first = (keys[0].as_py(), places[0].as_py())
-            if before is not None and before[0] == first[0]:
-                raise self._doubled(first[0], groups[before[1]], groups[first[1]])
-            if len(keys) > 1:
-                same = pc.index(pc.equal(keys.slice(1), keys.slice(0, len(keys) - 1)), True).as_py()
-                if same >= 0:
-                    raise self._doubled(
-                        keys[same].as_py(), groups[places[same].as_py()], groups[places[same + 1].as_py()]
-                    )
-            before = (keys[-1].as_py(), places[-1].as_py())
+            keys, places = batch.columns
+            again = np.flatnonzero(~differs(keys))
+            if len(again):
+                at = int(again[0])
+                raise self._doubled(keys[at].as_py(), groups[places[at - 1].as_py()], groups[places[at].as_py()])
             yield batch
 
     def _doubled(self, key: str, one: GroupId, other: GroupId) -> Refused:
