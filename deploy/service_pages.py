@@ -54,6 +54,8 @@ class ServicePage:
     """What the label `service` of general metrics has for its jobs."""
     is_attempt: bool = True
     """It writes to the table by an attempt."""
+    files: tuple[str, ...] = ()
+    """Other modules that raise errors of the service."""
 
 
 def _of_tables(*names: str) -> tuple[str, ...]:
@@ -109,6 +111,7 @@ PAGES = {
         ("defaults.metadata_compact_after",),
         r"table_metadata_delta_commits|metadata_services_total",
         ("metadata-clean", "metadata-compaction"),
+        files=("format/metadata/base_file.py",),
     ),
     "restore": ServicePage(
         TableService.RESTORE, "services/together/restore", (), r"table_begun_services|table_oldest_begun_service.*"
@@ -192,7 +195,7 @@ def metrics_of(page: ServicePage) -> str:
 
 
 def dangers_of(page: ServicePage) -> str:
-    rooms = (page.room, *(ATTEMPT_ROOMS if page.is_attempt else ()))
+    rooms = (page.room, *page.files, *(ATTEMPT_ROOMS if page.is_attempt else ()))
     ids = sorted({row.id for row in ROWS if page.refused_as in row.stops})
     rows = [
         f"| `{error.code}` | {error.exit_code} | {_first((error.__doc__ or '').replace(chr(10), ' '))} |"
