@@ -29,6 +29,8 @@ class DamageKind(StrEnum):
     """A base file without a footer that can be read."""
     CORRUPT_BLOCK = "corrupt-block"
     """A stretch of a log that is no block, though its file is as long as its commit says."""
+    OTHER_BLOCKS = "other-blocks"
+    """A log with more or fewer blocks than its tail says, though it is as long as that says."""
     UNKNOWN_FORM = "unknown-form"
     """A log with a whole block of a kind or version that this release does not know."""
     WITHOUT_ANCHOR = "without-anchor"
@@ -76,7 +78,7 @@ class DamagedFile:
                 wrong = "is empty"
             case DamageKind.ORPHAN:
                 wrong = "is named by no commit, though its instant is completed"
-            case DamageKind.UNREADABLE | DamageKind.CORRUPT_BLOCK:
+            case DamageKind.UNREADABLE | DamageKind.CORRUPT_BLOCK | DamageKind.OTHER_BLOCKS:
                 wrong = f"is damaged: {self.detail}"
             case DamageKind.WITHOUT_ANCHOR:
                 wrong = f"is read by no reader: {self.detail}"

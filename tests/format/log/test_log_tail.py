@@ -6,6 +6,7 @@ import io
 import struct
 import zlib
 from collections.abc import Iterable
+from pathlib import Path
 from random import Random
 
 import pyarrow as pa
@@ -35,6 +36,9 @@ from lakeward.format.log.log_tail import (
 )
 from lakeward.format.log.log_writer import LogFileStats
 from lakeward.index.bloom.log_tails import open_log_tail
+from lakeward.read.logs.log_scan import find_block_damage
+from lakeward.storage.local import LocalStorage
+from lakeward.table.damaged_file import DamageKind
 from tests.format.log.native_log.native_files import data_file, delete_file, native_name
 from tests.format.log.native_log.native_files import row as native_row
 from tests.format.log.test_log_writer import batch, blocks_of, writer_to
@@ -180,6 +184,25 @@ def test_another_size_has_no_tail() -> None:
     assert tail.own.count == 1
 
 
+@pytest.mark.parametrize("rows", [20, 2_000], ids=["read at once", "larger"])
+def test_another_number_of_blocks(tmp_path: Path, rows: int) -> None:
+    """A log that one read brings has no tail then; `lakeward verify`, which reads the blocks, names any such log."""
+    path = tmp_path / ".group_100.log.1_0-0-0"
+    for one_more in (0, 1):
+        with path.open("wb") as sink:
+            writer = writer_to(sink, tail=Miscounting(one_more), block_bytes=1_000)
+            writer.write(batch(*(row(f"k{number}", 1, "x") for number in range(rows))))
+            stats = writer.close()
+        assert stats.blocks > 1 and (stats.size_bytes < 64 * 1024) == (rows < 100)
+        with path.open("rb") as log:
+            tail = read_log_tail(log, stats.size_bytes)
+            assert tail is not None and tail.blocks == stats.blocks + one_more
+            assert (open_log_tail(log, stats.size_bytes, path.name) is None) == (one_more == 1 and rows < 100)
+        damage = list(find_block_damage(LocalStorage(), str(tmp_path), path.name))
+        assert [each.kind for each in damage] == [DamageKind.OTHER_BLOCKS] * one_more
+        assert all(f"{stats.blocks} blocks" in each.what for each in damage)
+
+
 def test_a_torn_tail_rules_nothing_out() -> None:
     """Any byte of it changed: the tail, or the part that it is in, is not there."""
     sink, tail = log_of(["a", "b"])
@@ -282,6 +305,17 @@ class First(LogTailBuilder):
 
     def add(self, keys: pa.Array) -> None:
         super().add(keys[:1])
+
+
+class Miscounting(LogTailBuilder):
+    """Says so many blocks more than there are."""
+
+    def __init__(self, more: int) -> None:
+        super().__init__()
+        self._more = more
+
+    def close(self, *, file_bytes: int, blocks: int) -> bytes:
+        return super().close(file_bytes=file_bytes, blocks=blocks + self._more)
 
 
 class Given(LogTailBuilder):

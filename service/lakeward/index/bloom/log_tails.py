@@ -9,7 +9,8 @@ size, or whose tail has another checksum, is another file, and asked by itself. 
 compaction that has completed since says nothing of other logs: they are of the slice before.
 
 Touches: logs: the end of each, and of some the parts of their tails.
-Keeps:   a key that a log has is never ruled out.
+Keeps:   1. a key that a log has is never ruled out;
+         2. a log that one read brings whole has no tail where it has another number of blocks than its tail says.
 Source:  RFC-06; `format/log/log_tail`
 """
 
@@ -28,7 +29,7 @@ import pyarrow.compute as pc
 from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.base.paths import join
 from lakeward.format.file_name import PARQUET, parse_native_log
-from lakeward.format.log.block import BlockType
+from lakeward.format.log.block import BlockType, scan_blocks
 from lakeward.format.log.data_block import read_parquet_footer
 from lakeward.format.log.log_tail import (
     Clique,
@@ -118,7 +119,7 @@ def open_log_tail(file: BinaryIO, size: int, name: str) -> tuple[LogTail, Binary
     end = cast(BinaryIO, _WithEnd(file, size))
     if native is None:
         tail = read_log_tail(end, size)
-        return None if tail is None else (tail, end)
+        return None if tail is None or _has_other_blocks(end, size, tail, name) else (tail, end)
     if native.format != PARQUET or native.is_cdc:
         return None
     try:
@@ -127,6 +128,17 @@ def open_log_tail(file: BinaryIO, size: int, name: str) -> tuple[LogTail, Binary
         return None  # what reads its rows says so
     found = read_entry_tail(footer.entries, bytes_before=footer.offset)
     return None if found is None or found[0].own.count != footer.rows else found
+
+
+def _has_other_blocks(end: BinaryIO, size: int, tail: LogTail, name: str) -> bool:
+    """Whether a log that was read as a whole for its tail has another number of blocks than that says. Those of a
+    larger log lie where nothing is read; what reads all of them (`find_block_damage`) counts them."""
+    if size > _END_BYTES:
+        return False
+    try:
+        return sum(1 for _ in scan_blocks(end, size, name=name)) != tail.blocks
+    except (BrokenFile, Unsupported):
+        return True  # what reads its rows says so
 
 
 def place_of_next(storage: Storage, before: LogsBefore) -> TailPlace:

@@ -60,6 +60,7 @@ from lakeward.format.log.block import (
     read_content_range,
     scan_blocks,
 )
+from lakeward.format.log.log_tail import read_log_tail
 from lakeward.format.log.native_log.native_log_file import open_native_log
 from lakeward.format.projection import project
 from lakeward.format.timeline.instant import is_before
@@ -196,12 +197,20 @@ def find_block_damage(storage: Storage, base_path: str, path: str) -> Iterator[D
             if name.kind is not NativeLogKind.CHANGES:
                 _check_native(storage, base_path, path, name)
             return
-        for block, file in read_heads(storage, base_path, path):
-            if isinstance(block, CorruptBlock):
-                yield _damage(block)
-            else:
-                _check_whole(block)
-                _check_known(block, file)
+        with open_log(storage, base_path, path) as (file, size):
+            blocks, corrupt = 0, False
+            for block in scan_blocks(file, size, name=path):
+                blocks += 1
+                if isinstance(block, CorruptBlock):
+                    corrupt = True
+                    yield _damage(block)
+                else:
+                    _check_whole(block)
+                    _check_known(block, file)
+            tail = None if corrupt else read_log_tail(file, size)
+        if tail is not None and tail.blocks != blocks:
+            what = f"it has {blocks} blocks, and its tail was written behind {tail.blocks}"
+            yield _damaged(path, DamageKind.OTHER_BLOCKS, what)
     except BrokenFile as error:
         yield broken_log(path, error)
 
