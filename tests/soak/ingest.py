@@ -6,6 +6,9 @@ that was killed begins with the step that was not reported as done, and `rows_af
 
     python -m tests.soak.ingest FOLDER
 
+For each line that this reads it starts such a process by a fork, since imports and kernels take longer than a step; it
+prints the process' id, and how it ended. At the end of its input it ends.
+
 FOLDER/table      the table
 FOLDER/journal    the number of each step that is done
 FOLDER/slept      the seconds that its clock has skipped
@@ -22,6 +25,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+from lakeward.base.kernel import make_imported
 from lakeward.index.index_type import IndexType
 from lakeward.protocol.owner import Processes
 from lakeward.services.archive.plan.hudi_archiver_keys import ArchiveOptions
@@ -35,11 +39,11 @@ from tests.crash.compacting import FULL, LOG, compactor
 from tests.our_reader import scan
 from tests.services.clean.run.cleaning import choose_old
 from tests.services.metadata.run.compacting_metadata import serviced_table
-from tests.write.writing import new_table, write
+from tests.write.writing import new_table, rows_of, write
 
 STORAGE = LocalStorage()
 NEW_KEYS, OLD_KEYS, GONE_KEYS = 30, 60, 8
-DELETES_EVERY, LOG_EVERY, FULL_EVERY, CLEAN_EVERY = 4, 7, 25, 40
+DELETES_EVERY, LOG_EVERY, FULL_EVERY, CLEAN_EVERY = 4, 5, 9, 10
 _SKIPPED_MAX = 120.0
 """So many seconds, which cost nothing, a step waits at most."""
 
@@ -116,8 +120,14 @@ def _do(base: Path, number: int, clock: SkippingClock) -> None:
 
 
 def main(folder: Path) -> None:
-    while True:
-        finish(folder)
+    rows_of([_row("of-0", 0)])  # for this Arrow imports what it imports late
+    make_imported()
+    for _ in sys.stdin:
+        if not (process := os.fork()):
+            while True:
+                finish(folder)
+        print(process, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
 
 
 if __name__ == "__main__":

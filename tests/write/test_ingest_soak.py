@@ -13,8 +13,12 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
+from select import select
+from signal import SIGKILL
+from subprocess import PIPE
 
 import pyarrow as pa
 import pytest
@@ -29,13 +33,44 @@ from tests.runs import NIGHTLY
 from tests.soak import ingest
 
 REPOSITORY = Path(__file__).parents[2]
-SECONDS = float(os.environ.get("LAKEWARD_SOAK_SECONDS", "60" if NIGHTLY else "6"))
+SECONDS = float(os.environ.get("LAKEWARD_SOAK_SECONDS", "60" if NIGHTLY else "0"))
+STEPS_MIN = 10
+"""In CI just these: two log compactions, two deletes, a compaction and a clean are among them. A process is killed in
+its second to fourth step, some four or five of them."""
 LOOK_SECONDS = 60.0
 """After which it is seen what the table holds."""
 
 
-def ingesting(folder: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "tests.soak.ingest", str(folder)], cwd=REPOSITORY)
+class Ingesting:
+    """One process at a time that ingests, until it is killed."""
+
+    def __init__(self, folder: Path) -> None:
+        command = [sys.executable, "-m", "tests.soak.ingest", str(folder)]
+        self._forks = subprocess.Popen(command, cwd=REPOSITORY, stdin=PIPE, stdout=PIPE, text=True, bufsize=1)
+        assert self._forks.stdin is not None and self._forks.stdout is not None
+        self._asked, self._said = self._forks.stdin, self._forks.stdout
+        self._process = 0
+
+    def start(self) -> None:
+        self._asked.write("\n")
+        self._process = int(self._said.readline())
+
+    def check_alive(self) -> None:
+        assert not select([self._said], [], [], 0)[0], "it ended by itself"
+
+    def kill(self) -> None:
+        self.check_alive()
+        os.kill(self._process, SIGKILL)
+        assert int(self._said.readline()) == -SIGKILL
+        self._process = 0
+
+    def close(self) -> None:
+        if self._process:
+            with suppress(ProcessLookupError):
+                os.kill(self._process, SIGKILL)
+        self._asked.close()
+        self._forks.wait()
+        self._said.close()
 
 
 def check(folder: Path, steps: int) -> None:
@@ -53,7 +88,7 @@ def check(folder: Path, steps: int) -> None:
 
 
 def soak(folder: Path, seconds: float) -> int:
-    """How many steps were done."""
+    """How many steps were done: for so many seconds, and `STEPS_MIN` at least."""
     seed = os.environ.get("LAKEWARD_SEED") or secrets.token_hex(4)
     print(f"LAKEWARD_SEED={seed}")
     chance = Random(seed)
@@ -61,22 +96,22 @@ def soak(folder: Path, seconds: float) -> int:
     ends = time.monotonic() + seconds
     next_look = time.monotonic() + LOOK_SECONDS
     kills = 0
-    while time.monotonic() < ends:
-        before = ingest.steps_done(folder)
-        process = ingesting(folder)
-        while process.poll() is None and ingest.steps_done(folder) == before:
-            time.sleep(0.05)
-        time.sleep(chance.uniform(0, min(10.0, seconds / 6)))
-        assert process.poll() is None, "it ended by itself"
-        process.kill()
-        process.wait()
-        kills += 1
-        if time.monotonic() > next_look:
-            check(folder, ingest.finish(folder))
-            next_look = time.monotonic() + LOOK_SECONDS
+    with closing(Ingesting(folder)) as process:
+        while time.monotonic() < ends or ingest.steps_done(folder) < STEPS_MIN:
+            killed_after = ingest.steps_done(folder) + chance.randint(1, 3)
+            process.start()
+            while ingest.steps_done(folder) < killed_after:
+                process.check_alive()
+                time.sleep(0.02)
+            time.sleep(chance.uniform(0, min(10.0, max(0.5, seconds / 12))))
+            process.kill()
+            kills += 1
+            if time.monotonic() > next_look:
+                check(folder, ingest.finish(folder))
+                next_look = time.monotonic() + LOOK_SECONDS
     steps = ingest.finish(folder)
     check(folder, steps)
-    print(f"{steps} steps, {kills} kills")
+    print(f"{steps} steps, {kills} kills, {len(ingest.rows_after(steps))} rows")
     return steps
 
 

@@ -254,6 +254,15 @@ def test_a_tail_of_the_slice_before_speaks_for_its_own_log_alone(tmp_path: Path)
     assert found.tolist() == [True, True, False]
 
 
+def test_a_log_of_another_size_is_asked_by_itself(tmp_path: Path) -> None:
+    """What covers a log of that name says nothing of it: a key is found that this rules out."""
+    life = Life(tmp_path, Random(5))
+    life.write(TailPlace(), frozenset(["a"]), name="first.log")
+    life.write(place_of_next(STORAGE, life.before()), frozenset(["b"]))
+    life.write(TailPlace(), frozenset(["later"]), name="first.log")
+    assert may_be_in_logs(STORAGE, str(tmp_path), life.logs, "100", pa.array(["later"])).all()
+
+
 def test_another_file_of_the_name_is_asked_by_itself(tmp_path: Path) -> None:
     """Its tail has another checksum, so what covers a log of that name and size says nothing of it."""
     life = Life(tmp_path, Random(5))

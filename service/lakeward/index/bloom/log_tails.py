@@ -5,8 +5,9 @@
     a log without a tail    may have every key
 
 A log that is listed and not in the slice is passed over: a rollback took it, or it is of another slice. One of another
-size, or whose tail has another checksum, is another file, and asked by itself. A tail that was written under a
-compaction that has completed since says nothing of other logs: they are of the slice before.
+size is another file, and asked by itself; so is one whose tail has another checksum, which is seen where the log is
+opened for some key. A tail that was written under a compaction that has completed since says nothing of other logs:
+they are of the slice before.
 
 Touches: logs: the end of each, and of some the parts of their tails.
 Keeps:   1. a key that a log has is never ruled out;
