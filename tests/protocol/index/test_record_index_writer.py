@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import random
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from lakeward.base.errors import AlreadyExists, BrokenFile, IndexMoved, LakewardError, Refused, TryLater, Unsupported
+from lakeward.index import manifest_form
 from lakeward.index.index import Indexed, record_locations
 from lakeward.index.location import LOCATIONS
-from lakeward.index.manifest_form import list_manifests
+from lakeward.index.manifest_form import list_manifests, manifest_path
 from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.entry_sorter import EntrySorter
 from lakeward.index.record.index_growth import Scaling, ScalingWay
@@ -177,11 +178,13 @@ def rows_of(index: ReopenedRecordIndex, part: int) -> list[tuple[str, ...]]:
 
 @pytest.mark.parametrize("seed", range(runs(5)))
 @pytest.mark.parametrize("way", [None, *ScalingWay])
-def test_any_history(tmp_path, seed, way):
+def test_any_history(tmp_path, seed, way, monkeypatch):
     """Whatever commits, fails, is undone and archived, and however often the index is tidied meanwhile: it says of each
     key what one in memory says that forgets nothing, and lists just these. Keeps 1, 2 and 3 of
     protocol/index/record_index_writer, and 1 of index/record/record_index."""
     print(f"seed {seed}")
+    if seed % 2:
+        monkeypatch.setattr(manifest_form, "CHANGES_FROM", 0)
     chance = random.Random(seed)
     scaling = Scaling() if way is None else Scaling(way, entries_max=6)
     history = Histories(chance, chance.random() < 0.6, tmp_path / "record", scaling)
@@ -220,9 +223,12 @@ def story(index: ReopenedRecordIndex, times: dict[str, str]) -> list[str]:
 
 @pytest.mark.crash
 @pytest.mark.parametrize("kind", list(FaultKind))
-def test_stopped_at_any_call(tmp_path, kind):
+def test_stopped_at_any_call(tmp_path, kind, monkeypatch):
     """Stopped at any call of updates and of tidying, the index is what it was before or after the change, and the same
-    once all is done again. Keeps 1 of protocol/index/record_index_writer, and 1 of protocol/index/manifests."""
+    once all is done again, also where manifests say what changed. Keeps 1 of protocol/index/record_index_writer, and 1
+    of protocol/index/manifests."""
+    monkeypatch.setattr(manifest_form, "CHANGES_FROM", 0)
+    monkeypatch.setattr(manifest_form, "FOLLOWING", 3)
     times: dict[str, str] = {}
 
     def index_in(folder: Path, storage) -> ReopenedRecordIndex:
@@ -301,6 +307,44 @@ def test_files_go_when_no_attempt_can_publish_them(tmp_path):
     assert len(list((tmp_path / "data").glob("*.hfile"))) <= REBASES + 2
     times["1"] = "2"
     assert [row[2] for row in found(index, "a")] == [f"p-{REBASES + 3}"]
+
+
+def test_manifests_say_what_changed(tmp_path, monkeypatch):
+    """An index of many files writes down what a commit changed; what is kept for an hour can be read, also where it
+    follows manifests that are older, and a change whose predecessor is gone or another one is refused. Keeps 2 of
+    index/manifest_form and 3 of protocol/index/manifests."""
+    monkeypatch.setattr(manifest_form, "CHANGES_FROM", 0)
+    new_record_index(tmp_path, buckets=40)
+    index = ReopenedRecordIndex(tmp_path, lambda of: {each: each for each in of})
+    keys = [f"k{number}" for number in range(200)]
+    for number in range(1, 22):
+        instant = minute(number)
+        changed = keys if number < 3 else ["k7"]
+        index.update(instant, changes([(key, "p", f"p-{number}") for key in changed]), completed=instant)
+    sizes = {number: status.size for number, status in list_manifests(STORAGE, str(tmp_path)).items()}
+    assert max(sizes) == 21 and {number for number in sizes if sizes[number] > 2000} == {1, 2, 16}
+
+    for number in range(20):
+        path = Path(manifest_path(str(tmp_path), number))
+        os.utime(path, (path.stat().st_atime, path.stat().st_mtime - KEPT_SECONDS - 60))
+    delete_unnamed(STORAGE, str(tmp_path), RECORD_FORM)
+    left = list_manifests(STORAGE, str(tmp_path))
+    assert min(left) == 16, "18 is the first of the four that are kept, and follows 16"
+    assert [RECORD_FORM.read(STORAGE, str(tmp_path), number).number for number in left] == [*left]
+    assert [row[2] for row in found(index, "k7")] == ["p-21"]
+
+    whole, newest = (RECORD_FORM.read(STORAGE, str(tmp_path), number) for number in (20, 21))
+    path = Path(manifest_path(str(tmp_path), 20))
+    path.write_bytes(RECORD_FORM.encode(whole))
+    assert RECORD_FORM.read(STORAGE, str(tmp_path), 21) == newest
+    path.write_bytes(RECORD_FORM.encode(replace(whole, files=whole.files[1:])))
+    with pytest.raises(BrokenFile, match="named other files"):
+        index.open()
+    path.unlink()
+    with pytest.raises(BrokenFile, match="is gone"):
+        index.open()
+    with pytest.raises(BrokenFile, match="says what changed"):
+        RECORD_FORM.decode(Path(manifest_path(str(tmp_path), 21)).read_bytes(), path="m", number=21)
 
 
 def test_an_index_that_was_opened_long_ago(tmp_path):

@@ -44,6 +44,8 @@ class MergeOptions:
     log_ratio: float = 0.25
     """Their entries by those of the base file, from which on it is rewritten, once there are half as many files as
     may be."""
+    entries_published: int = 4_000_000
+    """Entries that are merged until a manifest says so, of however many file groups."""
 
 
 MERGE_OPTIONS: Final = MergeOptions()

@@ -26,6 +26,7 @@ from lakeward.base.errors import NotFound, Refused
 from lakeward.base.paths import join
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.index import Indexed
+from lakeward.index.manifest_changes import ManifestRows
 from lakeward.index.manifest_form import ManifestForm
 from lakeward.index.record.created_with import DEFAULT_HASH, SECOND_HASH, KeyScope
 from lakeward.index.record.index_growth import GroupLoad, IndexLoad, OpenGroup, Scaling, ScalingWay, Seal
@@ -151,12 +152,13 @@ class RecordManifest:
             settled_through=max(times, key=comparable_time),
         )._without_unnamed()
 
-    def with_merged(self, merged: Collection[RecordFile], into: RecordFile) -> RecordManifest:
-        """One file in place of several."""
+    def with_merged(self, merged: Iterable[RecordFile], into: Collection[RecordFile]) -> RecordManifest:
+        """These files in place of those."""
         gone = {file.stretch for file in merged}
         kept = tuple(file for file in self.files if file.stretch not in gone)
-        exact = tuple(at for at in self.exact_at if comparable_time(at) >= comparable_time(into.completed or ""))
-        return replace(self, files=(*kept, into), exact_at=exact)._without_unnamed()
+        through = max((file.completed or "" for file in into), key=comparable_time)
+        exact = tuple(at for at in self.exact_at if comparable_time(at) >= comparable_time(through))
+        return replace(self, files=(*kept, *into), exact_at=exact)._without_unnamed()
 
     def with_exact(self, completed: str) -> RecordManifest:
         """The index is what the table was when all had completed that completed up to then."""
@@ -250,6 +252,7 @@ RECORD_FORM: Final = ManifestForm(
     document_of=_document,
     manifest_of=_manifest,
     number_of=number_of,
+    rows=ManifestRows("files", lambda row: (row[4], row[-1])),
 )
 
 

@@ -6,11 +6,12 @@
 
 So a file that no manifest names can go once the newest manifest is more than `REBASES` numbers later than its name
 says: no attempt can publish it any more. Manifests stay for an hour and as long as they are among the last ones, so
-that lookups which began with one find its files.
+that lookups which began with one find its files; and with a manifest those stay that it says the changes of.
 
 Touches: the folder of the index.
 Keeps:   1. no manifest is replaced, and none is made twice; a reply that is lost is followed by reading;
-         2. a file is deleted only if no manifest that is kept names it, and none can any more.
+         2. a file is deleted only if no manifest that is kept names it, and none can any more;
+         3. a manifest that is kept can be read.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def publish(storage: Storage, folder: str, form: ManifestForm[M], read: M, chang
     current = read
     while current.number < read.number + REBASES:
         new = change(current).numbered(current.number + 1, by=by)
-        content = form.encode(new)
+        content = form.encode(new, after=current)
         path = manifest_path(folder, new.number)
         try:
             create(storage, path, content)
@@ -71,13 +72,11 @@ def delete_unnamed(storage: Storage, folder: str, form: ManifestForm[M]) -> None
         for place, (number, status) in enumerate(reversed(manifests.items()))
         if place < KEPT or status.modified >= newest.modified - KEPT_SECONDS
     )
-    named: set[str] = set()
-    for number in manifests:
-        if number >= kept_from:
-            try:
-                named |= {*form.read(storage, folder, number).paths}
-            except BrokenFile:
-                return  # what it names is not known; once it is no longer kept, the rest goes
+    try:
+        named = form.named(storage, folder, (number for number in manifests if number >= kept_from))
+        kept_from = form.first_read(storage, folder, kept_from)
+    except BrokenFile:
+        return  # what it names is not known; once it is no longer kept, the rest goes
     for status in storage.list(join(folder, DATA_FOLDER)):
         made_from = form.number_of(status.name)
         if made_from is None or f"{DATA_FOLDER}/{status.name}" in named or status.is_folder:

@@ -189,9 +189,7 @@ class RecordIndexWriter:
                 return settling.with_exact(through) if is_exact else settling
 
             self._publish(change, rest)
-        for decision in self.merge_decisions(through=through):
-            if decision.type is not None:
-                self._merge(decision)
+        self._merge_all([one for one in self.merge_decisions(through=through) if one.type is not None])
         self._grow(through)
         delete_unnamed(self._storage, self._index.folder, RECORD_FORM)
         return self._index.manifest.number != number
@@ -210,7 +208,20 @@ class RecordIndexWriter:
                 may_be.setdefault(file.of, []).append(file)
         return [choose_merge(files, self._merges) for _, files in sorted(may_be.items())]
 
-    def _merge(self, decision: MergeDecision) -> None:
+    def _merge_all(self, decisions: Iterable[MergeDecision]) -> None:
+        """Small merges become visible together: there may be one in each bucket."""
+        done: list[tuple[Sequence[RecordFile], RecordFile]] = []
+        entries = 0
+        for decision in decisions:
+            done.append((decision.files, self._merged(decision)))
+            entries += sum(file.entries for file in decision.files)
+            if entries >= self._merges.entries_published:
+                self._publish_merges(done)
+                done, entries = [], 0
+        if done:
+            self._publish_merges(done)
+
+    def _merged(self, decision: MergeDecision) -> RecordFile:
         index, files = self._index, decision.files
         of = files[0].of
         is_full = decision.type is MergeType.FULL
@@ -230,24 +241,22 @@ class RecordIndexWriter:
             )
         named = frozenset[str]().union(*(file.names for file in files)) & unsettled
         kind = FileKind.BASE if is_full else FileKind.MERGED
-        into = RecordFile(
-            of,
-            kind,
-            path,
-            stats.size_bytes,
-            stats.entries,
-            stats.tombstones,
-            newest.instant,
-            completed,
-            tuple(sorted(named)),
-        )
+        sizes = stats.size_bytes, stats.entries, stats.tombstones
+        return RecordFile(of, kind, path, *sizes, newest.instant, completed, tuple(sorted(named)))
+
+    def _publish_merges(self, done: Sequence[tuple[Sequence[RecordFile], RecordFile]]) -> None:
+        """
+        Args:
+            done: the files that were merged, and what they became.
+        """
+        merged = [file for files, _ in done for file in files]
 
         def change(manifest: RecordManifest) -> RecordManifest:
-            if not {file.stretch for file in files} <= {file.stretch for file in manifest.files}:
+            if not {file.stretch for file in merged} <= {file.stretch for file in manifest.files}:
                 raise _faster("merged its files, or forgot one of their commits")
-            return manifest.with_merged(files, into)
+            return manifest.with_merged(merged, [into for _, into in done])
 
-        self._publish(change, index.counted)
+        self._publish(change, self._index.counted)
 
     def _grow(self, through: str) -> None:
         manifest = self._index.manifest
