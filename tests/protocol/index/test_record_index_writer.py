@@ -312,7 +312,7 @@ def test_files_go_when_no_attempt_can_publish_them(tmp_path):
 def test_manifests_say_what_changed(tmp_path, monkeypatch):
     """An index of many files writes down what a commit changed; what is kept for an hour can be read, also where it
     follows manifests that are older, and a change whose predecessor is gone or another one is refused. Keeps 2 of
-    index/manifest_form and 3 of protocol/index/manifests."""
+    index/manifest_form. Keeps 3 of protocol/index/manifests."""
     monkeypatch.setattr(manifest_form, "CHANGES_FROM", 0)
     new_record_index(tmp_path, buckets=40)
     index = ReopenedRecordIndex(tmp_path, lambda of: {each: each for each in of})
