@@ -66,8 +66,8 @@ def test_a_bit_is_another(number: int):
 
 @pytest.mark.parametrize("number", range(runs(20)))
 def test_a_bit_of_a_manifest_is_another(number: int) -> None:
-    """A manifest of which a bit is flipped, or the end is gone, is refused by its name, or says what it said. Keeps 1 of
-    index/manifest_form."""
+    """A manifest of which a bit is flipped, or the end is gone, is refused by its name, or says what it said. Keeps 1
+    of index/manifest_form."""
     print("LAKEWARD_SEED", SEED, number)
     chance = random.Random(f"{SEED} {number}")
     manifest = RecordManifest(7, chance.choice(list(KeyScope)), scaling=Scaling(entries_max=9)).with_first_group(3)
