@@ -5,8 +5,8 @@
 A merge-on-read table of Lakeward's, each file group with a base file and as many logs, of rows of some 300 bytes whose
 keys are drawn by chance; once with tails and once without. A batch of keys, of which none, one in a hundred or half lie
 in logs and the others nowhere, is looked up by four sides: nothing known of the logs, the cache built with logs, tails,
-and both. Bytes are those that are read through the storage. What tails take of the logs' bytes, and of the CPU of
-writing them, comes along.
+and both. Then each side upserts the same batch, new keys into logs, in a copy of its table. Bytes are those that are
+read through the storage. What tails take of the logs' bytes, and of the CPU of writing them, comes along.
 
 Of the filters it is measured how often they err, beside theory.
 
@@ -18,14 +18,16 @@ Touches: a temporary folder.
 from __future__ import annotations
 
 import argparse
+import os
 import random
+import shutil
 import tempfile
 import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, BinaryIO
 from uuid import UUID
 
 import pyarrow as pa
@@ -36,7 +38,9 @@ from lakeward.format.bloom_size import error_rate
 from lakeward.format.log.log_tail import read_log_tail
 from lakeward.index.bloom.slice_index import SliceBloomIndex
 from lakeward.index.index import record_locations
+from lakeward.index.index_type import IndexType
 from lakeward.services.indexing.run.filter_cache_update import rebuild_filter_cache
+from lakeward.services.indexing.run.insert_choice import let_into_logs
 from lakeward.services.indexing.run.tails import choose_tails
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.metered import MeteredStorage
@@ -52,8 +56,8 @@ def key(chance: random.Random) -> str:
     return str(UUID(int=chance.getrandbits(128)))
 
 
-def make(plain: Path, tailed: Path, given: argparse.Namespace) -> tuple[Mapping[str, list[float]], list[str]]:
-    """CPU seconds of each write of logs to both tables, by turns, and the keys that are in logs."""
+def make(plain: Path, tailed: Path, given: argparse.Namespace) -> tuple[Mapping[str, list[float]], Mapping[str, str]]:
+    """CPU seconds of each write of logs to both tables, by turns, and of each key that is in logs its partition."""
     chance = random.Random(1)
     groups = [[key(chance) for _ in range(given.rows * 2)] for _ in range(given.groups)]
     rows = [(each, 0, f"p{group:03}", "") for group, keys in enumerate(groups) for each in keys]
@@ -61,21 +65,21 @@ def make(plain: Path, tailed: Path, given: argparse.Namespace) -> tuple[Mapping[
         new_table(base)
         write(base, rows_of(rows), "bulk_insert")
     choose_tails(STORAGE, scan(tailed), are_written=True)
-    written: set[str] = set()
+    written: dict[str, str] = {}
     seconds: dict[str, list[float]] = {"plain": [], "tails": []}
     sides = [("plain", plain), ("tails", tailed)]
     for log in range(given.logs):
         rows = []
         for group, keys in enumerate(groups):
             chosen = chance.sample(keys, given.rows)
-            written.update(chosen)
+            written.update((each, f"p{group:03}") for each in chosen)
             rows += [(each, log + 1, f"p{group:03}", chance.randbytes(VALUE_BYTES // 2).hex()) for each in chosen]
         batch = rows_of(rows)
         for name, base in sides if log % 2 else reversed(sides):
             began = time.process_time()
             write(base, batch)
             seconds[name].append(time.process_time() - began)
-    return seconds, sorted(written)
+    return seconds, dict(sorted(written.items()))
 
 
 def more_cpu(seconds: Mapping[str, list[float]]) -> float:
@@ -96,6 +100,43 @@ def look_up(base: Path, keys: pa.Array) -> dict[str, float]:
         "bytes_read": metered.bytes_read,
         "files_opened": metered.files_opened,
     }
+
+
+class Metered(LocalStorage):
+    """Counts what is read, and does the rest as a local storage."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read_by = MeteredStorage(STORAGE)
+
+    def open_input(self, path: str) -> BinaryIO:
+        return self.read_by.open_input(path)
+
+    def read(self, path: str) -> bytes:
+        return self.read_by.read(path)
+
+
+def upsert(base: Path, rows: pa.RecordBatch) -> dict[str, float]:
+    """What a whole upsert takes, of a copy of the table: the better of two."""
+    costs = []
+    for _ in range(2):
+        copy = base.with_name("copy")
+        shutil.copytree(base, copy, copy_function=os.link)  # no file of a table is written to
+        let_into_logs(STORAGE, scan(copy), only_lakeward=True)
+        metered = Metered()
+        wall, cpu = time.perf_counter(), time.process_time()
+        report = write(copy, rows, storage=metered, index=IndexType.BLOOM)
+        costs.append(
+            {
+                "updates": report.updated,
+                "cpu_seconds": time.process_time() - cpu,
+                "wall_seconds": time.perf_counter() - wall,
+                "bytes_read": metered.read_by.bytes_read,
+                "files_opened": metered.read_by.files_opened,
+            }
+        )
+        shutil.rmtree(copy)
+    return min(costs, key=lambda cost: cost["cpu_seconds"])
 
 
 def tail_bytes(base: Path) -> dict[str, float]:
@@ -147,15 +188,13 @@ def main() -> None:
         make(Path(folder) / "warm-up", Path(folder) / "warm-up-with-tails", small)
         write_seconds, keys = make(plain, tailed, given)
         chance = random.Random(2)
-        batches = {
-            name: pa.array(
-                [
-                    *chance.sample(keys, int(share * given.keys)),
-                    *(key(chance) for _ in range(given.keys - int(share * given.keys))),
-                ]
-            )
-            for name, share in SHARES.items()
-        }
+        batches = {}
+        for name, share in SHARES.items():
+            some = dict(chance.sample(list(keys.items()), int(share * given.keys)))
+            while len(some) < given.keys:
+                some[key(chance)] = f"p{chance.randrange(given.groups):03}"
+            value = chance.randbytes(VALUE_BYTES // 2).hex()
+            batches[name] = rows_of([(each, given.logs + 1, part, value) for each, part in some.items()])
         sides: dict[str, Mapping[str, Any]] = {}
         ask = partial(_ask, batches)
         sides["nothing"], sides["tails"] = ask(plain), ask(tailed)
@@ -174,19 +213,21 @@ def main() -> None:
     print("writing", document["write_cpu_seconds"], document["write_cpu_of_least"], document["write_cpu_more"])
     print(document["tails"], document["false_positives"])
     for name, said in sides.items():
-        for share, cost in said.items():
-            print(f"{name:16} {share:5}", {part: round(value, 3) for part, value in cost.items()})
-    for share in SHARES:
-        assert len({said[share]["found"] for said in sides.values()}) == 1, share
+        for asked, cost in said.items():
+            print(f"{name:16} {asked:13}", {part: round(value, 3) for part, value in cost.items()})
+    for name in SHARES:
+        assert len({said[name]["found"] for said in sides.values()}) == 1, name
+        assert len({said[f"{name}, upsert"]["updates"] for said in sides.values()}) == 1, name
     write_report("log-tails", before, document)
 
 
-def _ask(batches: Mapping[str, pa.Array], base: Path) -> Mapping[str, Any]:
-    """The better of two."""
-    return {
-        name: min((look_up(base, keys) for _ in range(2)), key=lambda cost: cost["cpu_seconds"])
-        for name, keys in batches.items()
-    }
+def _ask(batches: Mapping[str, pa.RecordBatch], base: Path) -> Mapping[str, Any]:
+    """Lookups, the better of two, and upserts."""
+    found = {}
+    for name, rows in batches.items():
+        found[name] = min((look_up(base, rows.column("id")) for _ in range(2)), key=lambda cost: cost["cpu_seconds"])
+        found[f"{name}, upsert"] = upsert(base, rows)
+    return found
 
 
 if __name__ == "__main__":
