@@ -11,7 +11,7 @@ import pytest
 import lakeward
 from lakeward.base.errors import Refused
 from lakeward.format.log.block import BlockType, LogBlock
-from lakeward.format.log.log_tail import LogTail
+from lakeward.format.log.log_tail import TAIL_ENTRY, LogTail
 from lakeward.index.bloom.log_coverage import look_at_logs
 from lakeward.index.bloom.log_tails import open_log_tail
 from lakeward.index.bloom.slice_index import SliceBloomIndex
@@ -27,6 +27,7 @@ from tests.crash.compacting import LOG, compact
 from tests.faults import FaultyStorage
 from tests.golden_tables import copy_golden
 from tests.index.bloom.test_log_tails import Opened
+from tests.metadata_golden import set_property
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
 from tests.write.writing import new_table, rows_of, values, write
@@ -70,6 +71,7 @@ INLINE_AND_NATIVE = pytest.mark.parametrize("version", [9, 10], ids=["inline", "
 
 @INLINE_AND_NATIVE
 def test_logs_of_a_slice_make_a_clique(tmp_path: Path, version: int) -> None:
+    """Each tail goes on with that of the log before it. No log of the metadata table gets one."""
     base = life(made(tmp_path / "t", version=version))
     first, second, third = tails(base)
     assert first is not None and second is not None and third is not None
@@ -77,6 +79,8 @@ def test_logs_of_a_slice_make_a_clique(tmp_path: Path, version: int) -> None:
     assert [len(each.covers) for each in (first, second, third)] == [0, 1, 2]
     assert third.cumulative.count == 5 and third.logs == 3
     assert values(read_rows(base))["k2"] == "c" and "k4" not in values(read_rows(base))
+    assert len(logs := [path.read_bytes() for path in (base / ".hoodie/metadata").rglob("*.log*")]) > 3
+    assert not any(word in log for log in logs for word in (b"LAKETAIL", TAIL_ENTRY.encode()))
 
 
 @INLINE_AND_NATIVE
@@ -209,3 +213,11 @@ def test_where_logs_can_have_none(said: dict[str, Any], why: str, tmp_path: Path
     with pytest.raises(Refused) as refused:
         choose_tails(STORAGE, scan(base), are_written=True)
     assert refused.value.why == why
+
+
+def test_rows_without_their_keys(tmp_path: Path) -> None:
+    base = new_table(tmp_path / "t")
+    set_property(base, "hoodie.populate.meta.fields", "false")
+    with pytest.raises(Refused) as refused:
+        choose_tails(STORAGE, scan(base), are_written=True)
+    assert refused.value.why == "Its rows do not carry their keys (hoodie.populate.meta.fields)."

@@ -235,6 +235,15 @@ def test_parquet_block_reads_only_its_range():
     ]
 
 
+def test_entries_of_a_parquet_footer_that_are_not_known_are_passed_over():
+    """A later release may say there which keys the block has (RFC-06)."""
+    out = io.BytesIO()
+    known = {"org.apache.hudi.bloomfilter": "AAAA", "hoodie_min_record_key": "a", "log.keys": "x" * 5_000}
+    pq.write_table(pa.table({"k": ["a"], "n": pa.array([1], pa.int64())}).replace_schema_metadata(known), out)
+
+    assert read(out.getvalue(), block_type=BlockType.PARQUET_DATA).to_pylist() == [{"k": "a", "n": 1}]
+
+
 def test_text_of_parquet_blocks_can_stay_in_dictionaries():
     """Columns that are asked for as dictionaries come as such, where they are text."""
     out = io.BytesIO()

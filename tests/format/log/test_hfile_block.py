@@ -118,6 +118,15 @@ def test_damage_is_named() -> None:
         read(hfile([("a", good)])[:-1])
 
 
+def test_file_info_that_is_not_known_is_passed_over() -> None:
+    """A later release may say there which keys the block has (RFC-06)."""
+    out = io.BytesIO()
+    writer = HFileWriter(out)
+    writer.add(b"a", avro({"n": 1, "key": ""}))
+    writer.finish({"log.keys.bloom": b"\x00\xff" * 5_000})
+    assert [row["n"] for rows in read(out.getvalue()) for row in rows.to_pylist()] == [1]
+
+
 def test_a_key_that_is_no_text() -> None:
     """Bytes of a key that stand for the column `key` are checked as all text is."""
     out = io.BytesIO()
