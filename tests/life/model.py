@@ -10,23 +10,25 @@ Keeps:   1. readers of now find every row of every completed write, and no other
          5. every file that a write or compaction names is there when it completes;
          6. the metadata table, where there is one, lists the files of what is committed and no others;
          7. after a restore readers find what they found when that commit had just completed;
-         8. a clean that looks only at what was written since an earlier one leaves what a look at all would leave.
+         8. a clean that looks only at what was written since an earlier one leaves what a look at all would leave;
+         9. a partition is deleted because it expired only if none of its rows was written lately.
 """
 
 from __future__ import annotations
 
 import copy
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC
+from typing import Any
 
 from lakeward.format.timeline.instant import format_instant_time
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
 from lakeward.table.metadata.metadata_listing import compare_with_storage, load_listing
 from tests.life.reader import GroupId, Readers, look
 from tests.life.rows import present
-from tests.life.small_table import BASE, TIMELINE, SmallTable, Write
+from tests.life.small_table import BASE, EXPIRE_SECONDS, TIMELINE, SmallTable, Write
 from tests.simulation.reader import BASE_FILE, WRITES, read_avro, read_timeline
 
 
@@ -58,6 +60,8 @@ class Life:
     broken: str = ""
     """What was found while a service was at work, whose code may catch errors."""
     last_number: int = 0
+    instants: dict[int, str] = field(default_factory=dict)
+    """The instant of each write that completed, by its number."""
     changed_below: set[str] = field(default_factory=set)
     """Savepointed instants before which a write began that completed after the savepoint was made: what it wrote shows
     as of then for as long as cleans leave it, and the savepoint does not name it."""
@@ -90,6 +94,7 @@ class Life:
 
     def expect(self, write: Write) -> None:
         """It is about to complete."""
+        self.instants[write.number] = write.instant
         if write.replaces is not None:
             kept = {key: number for key, number in self.rows.items() if self.table.partition_of(key) != write.replaces}
             self.rows = kept
@@ -303,12 +308,25 @@ class Life:
                             if _instant_of(name) in counting
                         )
 
+    def _note_expired(self, commit: Mapping[str, Any]) -> None:
+        """It has just completed, and may have deleted partitions."""
+        if commit.get("operationType") != "DELETE_PARTITION":
+            return
+        young = format_instant_time(round((self.table.clock.now() - EXPIRE_SECONDS) * 1000), UTC)
+        expired = commit["partitionToReplaceFileIds"]
+        gone = {key for key in self.rows if self.table.partition_of(key) in expired}
+        if late := {key: self.rows[key] for key in gone if self.instants[abs(self.rows[key])] > young}:
+            self.broken = f"partitions of {late} expired, whose rows were written after {young}"
+        self.rows = {key: number for key, number in self.rows.items() if key not in gone}
+
     def _changed(self, change: str, path: str) -> None:
         """Called by the storage after each change."""
         is_data = not path.startswith(f"{BASE}/.hoodie/") and change == "delete"
         is_timeline = posixpath.dirname(path) == TIMELINE and not posixpath.basename(path).startswith(".")
         if self.broken or change == "touch" or not (is_data or is_timeline):
             return
+        if change == "create" and path.endswith(".replacecommit"):
+            self._note_expired(read_avro(self.table.storage.read(path)))
         try:
             self._check_now(self._look())
         except Broken as error:

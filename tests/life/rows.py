@@ -12,8 +12,13 @@ from collections.abc import Collection, Mapping
 from lakeward.base.paths import join
 from lakeward.engine.task.operation_output import open_operation_output
 from lakeward.engine.task.operation_spec import OperationKind, OperationResult, OperationSpec
-from lakeward.format.file_name import parse_log_file
+from lakeward.format.file_name import BaseFileName, parse_log_file
+from lakeward.read.slice_input import SliceInput
+from lakeward.services.clustering.run.packed_file import PackSpec
+from lakeward.services.clustering.run.tasks import TaskSpec
 from lakeward.storage.storage import Storage
+from lakeward.write.handles.stats import created_stat
+from lakeward.write.target import TargetResult, WriteContext, WrittenFile
 from tests.simulation.data_files import base_file, fold, log_file, read_base_file, read_log_file
 from tests.simulation.dispatcher import no_counts
 
@@ -38,18 +43,8 @@ def present(rows: Mapping[int, int]) -> dict[int, int]:
 def merge_rows(storage: Storage, spec: OperationSpec, task_attempt: int) -> OperationResult:
     """Stands in for `run_operation`."""
     slice_ = spec.slice
-    ids = (
-        set()
-        if slice_.base_file is None
-        else {*read_base_file(storage.read(join(slice_.base_path, slice_.base_file))).ids}
-    )
-    logs = []
-    for path in slice_.log_files:
-        name = parse_log_file(posixpath.basename(path))
-        assert name is not None
-        logs.append((name.instant, read_log_file(storage.read(join(slice_.base_path, path)))))
-    log_ids, sources = fold(logs)
-    merged = to_ids(newest(ids | log_ids))
+    ids, sources = _read(storage, slice_)
+    merged = to_ids(newest(ids))
     is_log = spec.kind is OperationKind.LOG
     data = log_file(slice_.instant, merged, sources=sources) if is_log else base_file(merged)
     name_text = spec.file_name(task_attempt)
@@ -68,3 +63,34 @@ def merge_rows(storage: Storage, spec: OperationSpec, task_attempt: int) -> Oper
         input_bytes=spec.input_bytes,
         seconds=1.0,
     )
+
+
+def pack_rows(storage: Storage, context: WriteContext, spec: TaskSpec, task_attempt: int) -> TargetResult:
+    """Stands in for `run_task` of a clustering."""
+    assert isinstance(spec, PackSpec), "rows here have no columns to bring them together by"
+    ids: set[int] = set()
+    for slice_ in spec.slices:
+        ids |= _read(storage, slice_)[0]
+    merged = to_ids(newest(ids))
+    data, target, place = base_file(merged), spec.target, context.place(spec.target)
+    name = BaseFileName(target.file_id, place.token(task_attempt), context.instant).text
+    with open_operation_output(storage, place, name) as file:
+        file.write(data)
+    storage.create(place.done_path(task_attempt, rows=len(merged)), b"")
+    stat = created_stat(
+        target, file_id=target.file_id, name=name, size_bytes=len(data), rows=len(merged), deletes=0, seconds=1.0
+    )
+    return TargetResult(target.index, target.partition_path, (WrittenFile(name, len(data), stat, (), False),))
+
+
+def _read(storage: Storage, slice_: SliceInput) -> tuple[set[int], list[str]]:
+    """The ids of a slice, and the instants that its logs stand for."""
+    base = slice_.base_file
+    ids = set() if base is None else {*read_base_file(storage.read(join(slice_.base_path, base))).ids}
+    logs = []
+    for path in slice_.log_files:
+        name = parse_log_file(posixpath.basename(path))
+        assert name is not None
+        logs.append((name.instant, read_log_file(storage.read(join(slice_.base_path, path)))))
+    of_logs, sources = fold(logs)
+    return ids | of_logs, sources

@@ -11,10 +11,11 @@ import posixpath
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC
 from enum import StrEnum
 from functools import partial
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from unittest.mock import patch
@@ -34,6 +35,7 @@ from lakeward.protocol.lock.storage_lock import StorageLockOptions
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.pending.rollback import Step
 from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.protocol.writers_conflict import YieldOptions
 from lakeward.services.archive.plan.hudi_archiver_keys import ArchiveOptions
 from lakeward.services.archive.run.archiver import Archiver, ArchiveReport
 from lakeward.services.clean.plan.policy import CleanOptions, CleanPolicy
@@ -41,6 +43,8 @@ from lakeward.services.clean.run.clean_choice import CleanChoice
 from lakeward.services.clean.run.cleaner import Cleaner, CleanReport
 from lakeward.services.clean.run.orphans import OrphanReport, set_orphans_aside
 from lakeward.services.clean.run.undo import UndoneClean, undo_clean
+from lakeward.services.clustering.plan.pack_options import PackOptions
+from lakeward.services.clustering.run.clusterer import ClusteringReport, cluster
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.planner import planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
@@ -49,6 +53,9 @@ from lakeward.services.metadata.run.metadata_round import MetadataDone, Metadata
 from lakeward.services.rollback.run.roll_back import RollbackReport, find_decisions, roll_back_writes
 from lakeward.services.savepoint.run import create_savepoint, delete_savepoint
 from lakeward.services.together.restore.run.restore import Restored, restore
+from lakeward.services.ttl.plan.options import TtlOptions
+from lakeward.services.ttl.plan.ttl_plan import TtlReport
+from lakeward.services.ttl.run.expirer import expire_partitions
 from lakeward.storage.storage import RenamingStorage, Storage, VersionedStorage
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
 from tests.clocks import SettableClock
@@ -57,7 +64,7 @@ from tests.life.faulty_memory import FaultyMemory
 from tests.life.faulty_objects import LAKE, FaultyObjects
 from tests.life.hudis_metadata_table import Files, HudisMetadataTable
 from tests.life.reader import look
-from tests.life.rows import WRITES_MAX, merge_rows, newest, to_ids
+from tests.life.rows import WRITES_MAX, merge_rows, newest, pack_rows, to_ids
 from tests.processes import LookedOn, ScriptedProcesses
 from tests.simulation.data_files import SCHEMA, base_file, log_file
 from tests.simulation.memory_storage import MemoryStorage
@@ -70,6 +77,9 @@ BASE = "/t"
 TIMELINE = f"{BASE}/.hoodie/timeline"
 START = 1_767_225_600.0  # 2026-01-01, UTC
 LOCK_POLL_SECONDS = 2.0
+EXPIRE_SECONDS = 1800.0
+"""Partitions to which nothing was written for so long expire."""
+HUDIS_PLAN = {"hoodie.clustering.plan.strategy.small.file.limit": "1000000"}
 
 PLANNERS = {
     kind: planner_of(
@@ -163,10 +173,6 @@ class SmallTable:
             else FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=30.0)
         )
         self.metadata = HudisMetadataTable(self.storage, BASE)
-        self._groups: dict[int, str] = {}
-        """The file group of a slot."""
-        self._slots: dict[str, int] = {}
-        """The slot of each file group that was ever made."""
         self._made = 0
         self.storage.make_folder(TIMELINE)
         table_type = "COPY_ON_WRITE" if kind.copies else "MERGE_ON_READ"
@@ -212,10 +218,12 @@ class SmallTable:
         self.live.append(write)
         inflight = f"{instant}.inflight" if action == "commit" else f"{instant}.{action}.inflight"
         storage.create(f"{TIMELINE}/{inflight}", b"")
+        groups = self._groups()
         if replaces is not None:
             write.replaced = {
-                replaces: [group for slot, group in self._groups.items() if self.partition_of(slot) == replaces]
+                replaces: sorted({group for slot, group in groups.items() if self.partition_of(slot) == replaces})
             }
+            groups = {}
         # Two writes that copy a base file would conflict, and so would two that make a file group.
         busy = {
             slot
@@ -225,24 +233,37 @@ class SmallTable:
         }
         by_slot: dict[int, dict[int, int]] = defaultdict(dict)
         for key in sorted(keys):
-            by_slot[key % self.slots][key] = -number if deletes else number
+            slot = key % self.slots
+            if slot in groups:  # one file of each file group, also where a clustering gave it the rows of several slots
+                slot = min(each for each, group in groups.items() if group == groups[slot])
+            by_slot[slot][key] = -number if deletes else number
         for slot, rows in by_slot.items():
             if slot in busy:
                 continue
             write.slots.add(slot)
             write.rows |= rows
-            self._write_files(storage, write, slot, rows)
+            self._write_files(storage, write, slot, groups.get(slot), rows)
         return write
 
-    def _write_files(self, storage: RenamingStorage, write: Write, slot: int, rows: Mapping[int, int]) -> None:
+    def _groups(self) -> dict[int, str]:
+        """The file group of each slot that has rows, deleted ones among them."""
+        readers = look(self.storage, BASE, self.partitions)
+        found: dict[int, str] = {}
+        for group_id, group in readers.groups.items():
+            if group_id not in readers.replaced:
+                for content in (*group.bases.values(), *(content for _, _, content in group.logs)):
+                    found |= {key % self.slots: group_id[1] for key in newest(content.ids)}
+        return found
+
+    def _write_files(
+        self, storage: RenamingStorage, write: Write, slot: int, file_id: str | None, rows: Mapping[int, int]
+    ) -> None:
         partition = self.partition_of(slot)
-        file_id = self._groups.get(slot) if write.replaces is None else None
         is_new = file_id is None
         if file_id is None:
             file_id = f"g{self._made}"
             self._made += 1
             write.new[partition, file_id] = slot
-            self._slots[file_id] = slot
         begins_with_base = slot // len(self.partitions) % 2 == 0 or write.replaces is not None
         if self.kind.copies or (is_new and begins_with_base):
             ids = {*to_ids(rows), *(set() if is_new else self._ids_of(partition, file_id))}
@@ -291,11 +312,6 @@ class SmallTable:
                 storage.create(f"{TIMELINE}/{write.instant}_{completed}.replacecommit", content)
         storage.delete(heartbeat_path(BASE, write.instant))
         self.live.remove(write)
-        for (_, file_id), slot in write.new.items():
-            self._groups[slot] = file_id
-        if write.replaces is not None:
-            gone = {*write.replaced[write.replaces]}
-            self._groups = {slot: group for slot, group in self._groups.items() if group not in gone}
 
     def die(self, write: Write) -> None:
         """Its writer dies, and everybody can see it."""
@@ -304,7 +320,7 @@ class SmallTable:
 
     def stray(self, key: int) -> None:
         """A task of a write of which nothing else is left wrote a file."""
-        partition, file_id = self.partition_of(key), self._groups.get(key % self.slots, "g0")
+        partition, file_id = self.partition_of(key), self._groups().get(key % self.slots, "g0")
         instant = self.next_time()
         path = f"{BASE}/{partition}/{file_id}_9-9-9_{instant}.parquet"
         self.storage.create(path, base_file(to_ids({key: WRITES_MAX - 1})))
@@ -404,6 +420,26 @@ class SmallTable:
             run_operation=partial(merge_rows, storage),
         )
 
+    def cluster(self, storage: Storage | None = None, *, as_hudi: bool = False) -> ClusteringReport:
+        """A clustering, which ends at once where a write is at work.
+
+        Args:
+            as_hudi: by Hudi's plan, which takes every file group, also one alone.
+        """
+        storage, dispatcher = storage or self.process(), InProcessDispatcher()
+        table = self._without_waiting(storage)
+        packing = PackOptions(groups_min=2, hudi_keys=HUDIS_PLAN if as_hudi else None)
+        return cluster(table, packing, lambda input_bytes: dispatcher, partial(pack_rows, storage))
+
+    def expire(self, storage: Storage | None = None) -> TtlReport:
+        """Partitions to which nothing was written lately are deleted, where no write is at work."""
+        table = self._without_waiting(storage or self.process())
+        return expire_partitions(table, TtlOptions(EXPIRE_SECONDS), select=lambda partitions: None)
+
+    def _without_waiting(self, storage: Storage) -> ServicedTable:
+        table = self.serviced(storage)
+        return replace(table, options=replace(table.options, yielding=YieldOptions(seconds=0.0)))
+
     def clean(
         self, policy: CleanPolicy, storage: Storage | None = None, *, keep_seconds: float = 0.0, window: float = 0.0
     ) -> CleanReport:
@@ -441,10 +477,7 @@ class SmallTable:
     def restore(self, instant: str, storage: Storage | None = None) -> Restored:
         """No writer is at work."""
         assert not self.live
-        restored = restore(self.serviced(storage, is_alone=True), instant)
-        readers = look(self.storage, BASE, self.partitions)
-        self._groups = {self._slots[group[1]]: group[1] for group in readers.groups if group not in readers.replaced}
-        return restored
+        return restore(self.serviced(storage, is_alone=True), instant)
 
     def set_orphans_aside(self, age_seconds: float, storage: Storage | None = None) -> OrphanReport:
         with MonkeyPatch.context() as patched:
@@ -523,9 +556,12 @@ class NoRenewal:
 
 @contextmanager
 def without_threads() -> Iterator[None]:
+    """Services start no thread, and number the file groups that clusterings make."""
+    made = count()
     with (
         patch("lakeward.protocol.lock.table_lock.Renewal", NoRenewal),
         patch("lakeward.protocol.life_cycle.Renewal", NoRenewal),
+        patch("lakeward.services.clustering.run.clusterer.uuid4", lambda: f"c{next(made):06}"),
         decoding_once(),
     ):
         yield

@@ -98,6 +98,12 @@ RETIRING: dict[str, Act] = {
     "log": lambda life, storage: life.table.compact(CompactionType.LOG, storage),
 }
 """On a table of another kind, where logs have been merged."""
+REPLACING: dict[str, Act] = {
+    "cluster": lambda life, storage: life.table.cluster(storage, as_hudi=True),
+    "expire": lambda life, storage: life.table.expire(storage),
+}
+"""On one in which nothing is pending, and a partition to which nothing was written for an hour."""
+BESIDE_REPLACING = (*REPLACING, *(name for name in ACTS if name != "delete savepoint"))
 BESIDE_RETIREMENT = (
     "retire",
     "log",
@@ -110,6 +116,9 @@ BESIDE_RETIREMENT = (
     "write",
 )
 PAIRS = [(one, other) for one in ACTS for other in ACTS]
+PAIRS_REPLACING = [
+    (one, other) for one in BESIDE_REPLACING for other in BESIDE_REPLACING if REPLACING.keys() & {one, other}
+]
 
 
 @cache
@@ -160,6 +169,32 @@ def with_merged_logs() -> Life:
     return life
 
 
+@cache
+def settled() -> Life:
+    """A table of which one partition is to expire, and in which every service has something to do beside that."""
+    life = Life()
+    for _ in range(3):
+        life.write(range(8))
+        life.write({0, 1, 2, 3})
+        life.table.compact(CompactionType.FULL)
+        life.learn()
+    life.write({1, 3, 5})
+    life.table.clock.sleep(3600.0)
+    life.write({0, 2, 4})
+    life.table.compact(CompactionType.HYBRID)
+    life.learn()
+    life.write({0, 2})
+    life.write({4, 6}, deletes=True)
+    life.check()
+    return life
+
+
+def _table_for(names: Sequence[str]) -> Life:
+    if RETIRING.keys() & {*names}:
+        return with_merged_logs()
+    return settled() if REPLACING.keys() & {*names} else prepared()
+
+
 def before_second_full(life: Life) -> str:
     """An instant of which a clean may just be deleting the slices, and no savepoint holds any."""
     instants = read_timeline(life.table.storage, BASE)
@@ -171,7 +206,7 @@ def before_second_full(life: Life) -> str:
 
 def play(names: Sequence[str], schedule: Sequence[Segment]) -> list[list[str]]:
     """One interleaving. The calls of each process."""
-    life = (with_merged_logs() if RETIRING.keys() & {*names} else prepared()).copy()
+    life = _table_for(names).copy()
     before = max(read_timeline(life.table.storage, BASE).completed)
     saved = min(life.saved, default="")
     if "delete savepoint" in names:
@@ -181,7 +216,7 @@ def play(names: Sequence[str], schedule: Sequence[Segment]) -> list[list[str]]:
         life.will_clean(POLICIES["retire"])  # afterwards an archiver has left too few commits to see it
 
     def body(name: str) -> Callable[[FaultyMemory], object]:
-        return lambda storage: {**ACTS, **RETIRING}[name](life, storage)
+        return lambda storage: {**ACTS, **RETIRING, **REPLACING}[name](life, storage)
 
     turns = Turns(life.table.storage, [body(name) for name in names], schedule)
     beat = life.table.clock.beat
@@ -243,6 +278,24 @@ def test_one_preemption(name: str) -> None:
 
 
 @pytest.mark.slow
+def test_one_preemption_of_what_replaces() -> None:
+    """No row is lost, and none is there twice, where file groups are clustered, or a partition expires, whichever of
+    the two is interrupted. Without an interruption each does its work."""
+    with without_threads():
+        for name in REPLACING:
+            # t0 it has planned, and waits for its lock; t1 a write completes; t2 its instant is put on the timeline.
+            play([name, "write"], [])
+            assert any(f" {BASE}/.hoodie/timeline/" in call and "replacecommit" in call for call in play([name], [])[0])
+        calls: dict[str, list[str]] = {}
+        for pair, names in enumerate(PAIRS_REPLACING):
+            if names[0] not in calls:
+                calls[names[0]] = play(names, [])[0]
+            if any(call.split()[0] in WRITES for call in calls[names[0]]):
+                for at in points(calls[names[0]], runs(1), pair):
+                    play(names, [(0, at), (1, 0)])
+
+
+@pytest.mark.slow
 def test_logs_that_retire() -> None:
     """Nothing is lost where merged logs go behind their anchors, whichever of the two is interrupted."""
     with without_threads():
@@ -259,9 +312,9 @@ def test_two_preemptions() -> None:
     """The same where the other one is interrupted as well. LAKEWARD_SEED chooses others."""
     chance = random.Random(int(os.environ.get("LAKEWARD_SEED", "0")))
     with without_threads():
-        length = {name: len(play([name], [])[0]) for name in ACTS}
+        length = {name: len(play([name], [])[0]) for name in (*ACTS, *REPLACING)}
         for _ in range(runs(15)):
-            one, other = chance.choice(PAIRS)
+            one, other = chance.choice([*PAIRS, *PAIRS_REPLACING])
             play([one, other], [(0, chance.randrange(1, length[one])), (1, chance.randrange(1, length[other]))])
 
 

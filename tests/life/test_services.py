@@ -29,7 +29,9 @@ from lakeward.services.archive.run.archiver import ArchiveReport
 from lakeward.services.clean.plan.policy import CleanPolicy, CleanPolicyKind
 from lakeward.services.clean.run.cleaner import CleanReport
 from lakeward.services.clean.run.orphans import OrphanReport
+from lakeward.services.clustering.run.clusterer import ClusteringReport
 from lakeward.services.compaction.plan.compaction_type import CompactionType
+from lakeward.services.ttl.plan.ttl_plan import TtlReport
 from lakeward.storage.storage import Storage
 from tests.faults import Fault, FaultKind, Killed
 from tests.life import small_table
@@ -74,6 +76,9 @@ SERVICES = st.one_of(
     AGES.map(lambda age: ("set orphans aside", age)),
     st.just(("roll back", None)),
     st.just(("savepoint", None)),
+    st.just(("cluster", None)),
+    st.just(("cluster as Hudi plans", None)),
+    st.just(("expire", None)),
     st.just(("service metadata", None)),
 )
 Service = tuple[str, object]
@@ -141,7 +146,9 @@ class TableUnderService(RuleBasedStateMachine):
     @rule(every=st.integers(1, 2))
     def hudi_plans_a_compaction(self, every: int) -> None:
         planned = self._planned()
-        self.life.table.plan_by_hudi(lambda group: group not in planned and int(group[1][1:]) % every == 0)
+        self.life.table.plan_by_hudi(
+            lambda group: group not in planned and int(group[1].partition("-")[0][1:]) % every == 0
+        )
 
     # Services
 
@@ -267,6 +274,21 @@ class TableUnderService(RuleBasedStateMachine):
         self.life.note_savepoints()
         self.life.learn()
 
+    @rule(as_hudi=st.booleans())
+    def cluster(self, as_hudi: bool) -> None:
+        report = self._run(("cluster as Hudi plans" if as_hudi else "cluster", None))
+        if isinstance(report, ClusteringReport) and report.instant is not None:
+            event("something clustered")
+
+    @rule(keys=KEYS)
+    def expire(self, keys: set[int]) -> None:
+        """Partitions seldom have nothing written to them for long by chance alone."""
+        self.life.table.clock.sleep(3600.0)
+        self.life.write(keys)
+        report = self._run(("expire", None))
+        if isinstance(report, TtlReport) and report.instant is not None:
+            event("something expired")
+
     @rule()
     def an_hour_passes(self) -> None:
         self.life.table.clock.sleep(3600.0)
@@ -302,6 +324,10 @@ class TableUnderService(RuleBasedStateMachine):
             if instant in life.saved:
                 return None
             act = lambda: table.savepoint(instant, storage)  # noqa: E731
+        elif "cluster" in name:
+            act = lambda: table.cluster(storage, as_hudi="Hudi" in name)  # noqa: E731
+        elif name == "expire":
+            act = lambda: table.expire(storage)  # noqa: E731
         else:
             act = lambda: table.roll_back(storage)  # noqa: E731
         done: object = None

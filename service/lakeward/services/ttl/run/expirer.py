@@ -30,6 +30,7 @@ from lakeward.services.ttl.plan.options import TtlOptions
 from lakeward.services.ttl.plan.ttl_plan import TtlPlan, TtlReport
 from lakeward.services.ttl.run.partition_ages import plan_expiry
 from lakeward.table.file_system_view import GroupId
+from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.assignment import Unassigned, assign_rows
 from lakeward.write.flow.rowless import RowlessFlow
 from lakeward.write.request import WriteOperation, WriteRequest
@@ -53,11 +54,11 @@ def expire_partitions(
     snapshot = table.snapshot(service=TableService.WRITING)
     check_rows_can_be_written(table.storage, snapshot)
 
-    def expired() -> TtlPlan:
-        now, selected = table.clock.now(), select(snapshot.partitions)
-        return plan_expiry(table.storage, snapshot, options, now=now, known={}, selected=selected, excluded=excluded)
+    def expired(at: TableSnapshot) -> TtlPlan:
+        now, selected = table.clock.now(), select(at.partitions)
+        return plan_expiry(table.storage, at, options, now=now, known={}, selected=selected, excluded=excluded)
 
-    plan = expired()
+    plan = expired(snapshot)
     if not plan.partitions:
         return TtlReport(plan)
     schema = known_schema(snapshot)
@@ -70,7 +71,8 @@ def expire_partitions(
     )
 
     def assign(write: Unassigned) -> Assignment:
-        younger = sorted(set(plan.partitions) - set(expired().partitions))
+        # t0 we plan; t1 a write completes; t2 our instant stands on the timeline: the plan does not know of that write.
+        younger = sorted(set(plan.partitions) - set(expired(write.snapshot).partitions))
         if younger:
             raise Conflict(
                 f"Partition {younger[0]} is not expired any more.",
