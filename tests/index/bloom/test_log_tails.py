@@ -15,6 +15,7 @@ import pytest
 from lakeward.engine.task.native_log_output import NativeLogForm, NativeLogOutput
 from lakeward.engine.task.operation_output import OutputPlace
 from lakeward.format.file_name import parse_any_log
+from lakeward.format.log.block import BlockType
 from lakeward.format.log.log_tail import LogTailBuilder, TailPlace
 from lakeward.format.log.log_writer import log_block_schema
 from lakeward.format.log.native_log.footer import NativeLogFooter
@@ -66,7 +67,9 @@ class Life:
             return
         name = name or f".group_{self.clock}.log.1_0-0-0"
         with (self.folder / name).open("wb") as sink:
-            writer = writer_to(sink, tail=None if place is None else LogTailBuilder(place))
+            kind = self.chance.choice([BlockType.AVRO_DATA, BlockType.AVRO_DATA, BlockType.PARQUET_DATA])
+            tail = None if place is None else LogTailBuilder(place, lists_keys=kind is BlockType.AVRO_DATA)
+            writer = writer_to(sink, kind, tail=tail, block_bytes=self.chance.choice([4_000, 2**26]))
             rows = sorted(keys)
             gone = rows[: len(rows) // 3]
             if len(rows) > len(gone):
@@ -164,7 +167,8 @@ def instant_of(name: str) -> str:
 @pytest.mark.parametrize("run", range(runs(24)))
 def test_no_key_of_a_log_is_ruled_out(run: int, tmp_path: Path) -> None:
     """Writes, logs of writers without tails, forks, rollbacks and merges in mid-chain, compactions, and files that came
-    back with other rows; inline logs, native ones, and a slice that lived through an upgrade."""
+    back with other rows; inline logs of one and of many blocks, of Avro or Parquet and of deletes, native ones, and a
+    slice that lived through an upgrade."""
     print(f"run {run}")
     life = Life(tmp_path, Random(run))
     native_from = life.chance.choice([0, 15, 30])
