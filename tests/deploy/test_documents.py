@@ -161,3 +161,15 @@ def is_verb(command: object, words: list[str]) -> bool:
         return True
     found = commands.get(words[0])
     return found is not None and not found.hidden and is_verb(found, words[1:])
+
+
+def test_tests_that_are_named_exist() -> None:
+    """Tests that hold the words of RFC-08 are there; a name without a file is in the file that was named before it."""
+    page = PROJECT / "docs" / "decisions" / "0164-what-holds-the-words-of-rfc-08.md"
+    named = re.findall(r"`(?:(tests/[a-z_0-9/]+\.py)::)?(test_[a-z_0-9]+)`", page.read_text())
+    missing, file = [], ""
+    for path, name in named:
+        file = path or file
+        if not (PROJECT / file).is_file() or f"\ndef {name}(" not in (PROJECT / file).read_text():
+            missing.append(f"{file}::{name}")
+    assert len(named) > 40 and missing == []
