@@ -5,6 +5,7 @@ brought back.
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,13 +17,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow.parquet as pq
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import TryLater
 from lakeward.format.avro.container import read_record
 from lakeward.format.avro.record_fields import RecordFields
+from lakeward.format.timeline.commit_metadata import read_commit_metadata
+from lakeward.format.timeline.replace_metadata import read_requested_clustering
 from lakeward.protocol.writers_conflict import YieldOptions
 from lakeward.services.clustering.plan.hudi_plan import plan_as_hudi, read_hudi_keys
+from lakeward.services.clustering.plan.layout_record import LAYOUT_KEY
 from lakeward.services.clustering.plan.pack_options import PackOptions
 from lakeward.services.clustering.run import joined_file
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
@@ -162,6 +167,49 @@ def test_hudis_plans(spark: SparkSession, tmp_path: Path, table_type: str) -> No
     assert exit_code == 0, report
     write(spark, table, rows, {"k20": (7, "p0", "later")}, "upsert")
     check_plans(spark, table, PLANS)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize(
+    ("table_type", "keys", "has_begun"),
+    [
+        ("COPY_ON_WRITE", PLANS[0], False),
+        ("MERGE_ON_READ", {f"{PLAN}sort.columns": "v", f"{PLAN}max.bytes.per.group": "1400000"}, True),
+    ],
+)
+def test_hudis_request_is_carried_out(
+    spark: SparkSession, tmp_path: Path, table_type: str, keys: dict[str, str], has_begun: bool
+) -> None:
+    """Keeps 1 of services/together/clustering_execution and of services/clustering/plan/requested_plan: Hudi requests a
+    clustering and leaves it, or dies right after it began. Its groups become new ones by its plan, sorted as it says;
+    Hudi reads the same rows, and writes to the file groups that it refused to update before."""
+    table, rows = made(spark, tmp_path / "t", table_type, RECORD_INDEX)
+    with hudi_client(spark, table, **keys) as client:
+        instant = client.scheduleClustering(spark._jvm.org.apache.hudi.common.util.Option.empty()).get()  # type: ignore[union-attr]
+    (requested,) = table.path.glob(f".hoodie/timeline/{instant}.clustering.requested")
+    planned = read_requested_clustering(requested.read_bytes(), file="")
+    assert planned is not None
+    if has_begun:
+        requested.with_suffix(".inflight").touch()
+    with pytest.raises(Py4JJavaError):
+        write(spark, table.copy_to(tmp_path / "copy"), dict(rows), {"k00": (8, "p0", "refused")}, "upsert")
+    path, given = str(table.path), ("--execute", instant)
+    exit_code, report = lakeward("cluster", path, *given, "--dry-run")
+    assert exit_code == 0 and requested.exists(), report
+    assert lakeward("cluster", path, "--execute", "20200101000000000", "--writers", "stopped")[0] == 2
+    exit_code, done = lakeward("cluster", path, *given, "--writers", "stopped")
+    assert exit_code == 0, done
+    expected = {file_id for group in planned.groups for _, file_id in group.file_groups}
+    assert {each["file_id"] for each in done["file_groups"]} == expected
+    assert (done["input_groups"], done["rows"]) == (len(expected), len(rows))
+    assert report["output_groups"] == done["output_groups"] == sum(group.outputs for group in planned.groups)
+    assert not table.pending_instants()
+    (completed,) = table.path.glob(f".hoodie/timeline/{done['instant']}_*.replacecommit")
+    said = read_commit_metadata(completed.read_bytes(), file="", layout=2).extra_metadata.get(LAYOUT_KEY, "{}")
+    assert json.loads(said).get("columns", []) == (["v"] if has_begun else [])
+    check(table, rows)
+    write(spark, table, rows, {"k00": (9, "p0", "after"), "k98": (9, "p1", "new")}, "upsert")
+    check(table, rows)
 
 
 def files_read(table: HudiTable) -> int:

@@ -1,8 +1,9 @@
 """`lakeward cluster TABLE`: pack small file groups into larger ones; with --dry-run say which, and why; with --undo
-take the newest clustering back.
+take the newest clustering back, with --execute carry out one that Hudi requested.
 
-Touches: stdout, stderr; the table, through `services/clustering/run/clusterer.py`, and for an undo through
-         `services/together/clustering_undo.py`.
+Touches: stdout, stderr; the table, through `services/clustering/run/clusterer.py`, for an undo through
+         `services/together/clustering_undo.py`, and for a request of Hudi's through
+         `services/together/clustering_execution.py`.
 Keeps:   nothing is written without a statement about the table's other writers, nor with --dry-run.
 """
 
@@ -35,6 +36,7 @@ from lakeward.services.clustering.run.clusterer import ClusteringReport, preview
 from lakeward.services.clustering.run.clusterer import cluster as run_clustering
 from lakeward.services.clustering.run.tasks import run_task_at
 from lakeward.services.clustering.settings import ClusteringSettings
+from lakeward.services.together.clustering_execution import execute_clustering, preview_execution
 from lakeward.services.together.clustering_undo import preview_undo, undo_clustering
 
 
@@ -156,6 +158,14 @@ def cluster(
             "replaced are the table's again. It goes with no other choice, and needs --writers stopped.",
         ),
     ] = False,
+    execute: Annotated[
+        str | None,
+        typer.Option(
+            metavar="INSTANT",
+            help="Carry out the pending clustering that Hudi requested at this instant: its request is rolled back, "
+            "and its file groups become new ones by its plan and its sort columns. It goes with no other choice.",
+        ),
+    ] = None,
     given: LockArguments,
     engine: EngineArguments,
     dry_run: DryRunOption = False,
@@ -169,15 +179,22 @@ def cluster(
     by a later clean. Nothing is published while a write is at work in one of the partitions: it is done in a pause of
     the writers, or not.
     """
+    chooses = any(each is not None for each in (by, mode, target_size, min_groups)) or again
     if undo:
-        chosen = by, mode, target_size, min_groups, yield_to_writers, memory
-        if any(each is not None for each in chosen) or again or explain or choice != ChoiceArguments():
+        chosen = yield_to_writers, memory, execute
+        if chooses or any(each is not None for each in chosen) or explain or choice != ChoiceArguments():
             raise UsageError(
                 "--undo goes with no choice of file groups or columns.",
                 why="It undoes the newest clustering, all of it.",
                 remedy="Leave the other options out.",
             )
         return _undo(opened, given, dry_run=dry_run)
+    if execute is not None and (chooses or choice != ChoiceArguments()):
+        raise UsageError(
+            "--execute goes with no choice of file groups or columns.",
+            why="The plan of the request says both.",
+            remedy="Leave the other options out.",
+        )
     configured = opened.table.section(ClusteringSettings)
     layout = configured.layout if by is None and mode is None else _layout(by, mode)
     locks = given.over(opened, dry_run=dry_run)
@@ -200,16 +217,19 @@ def cluster(
         engine.over(opened.settings, memory_bytes=options.memory_bytes) as engines,
         serviced_table(opened, options) as serviced,
     ):
-        if dry_run:
+        run_task = partial(run_task_at, serviced.base_path)
+        if not dry_run:
+            engines.check()
+        if execute is not None:
+            report = (
+                preview_execution(serviced, execute)
+                if dry_run
+                else execute_clustering(serviced, execute, engines.choose, run_task)
+            )
+        elif dry_run:
             report = ClusteringReport(preview_clustering(serviced, packing))
         else:
-            engines.check()
-            report = run_clustering(
-                serviced,
-                packing,
-                engines.choose,
-                partial(run_task_at, serviced.base_path),
-            )
+            report = run_clustering(serviced, packing, engines.choose, run_task)
     return _result(report, dry_run=dry_run, explain=explain)
 
 

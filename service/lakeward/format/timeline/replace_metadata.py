@@ -10,6 +10,8 @@ Source:  HoodieRequestedReplaceMetadata of Hudi 1.2
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from lakeward.format.avro.container import read_record, write_record
@@ -52,16 +54,48 @@ def requested_write(operation_type: str | None) -> bytes:
     return write_record(_REQUESTED, record)
 
 
+@dataclass(frozen=True, slots=True)
+class RequestedGroup:
+    """File groups that become new ones together."""
+
+    file_groups: tuple[tuple[str, str], ...]
+    """(partition path, file id), in the plan's order."""
+    outputs: int
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedClustering:
+    groups: tuple[RequestedGroup, ...]
+    strategy: str
+    """The Java class that is to carry it out; empty where the plan names none."""
+    parameters: Mapping[str, str]
+
+
+def read_requested_clustering(data: bytes, *, file: str) -> RequestedClustering | None:
+    """None for insert_overwrite and delete_partition, whose plans are empty. Raises `BrokenFile`, `UntrustedName`."""
+    plan = RecordFields(read_record(data, file=file), file=file).record("clusteringPlan")
+    if plan is None:
+        return None
+    groups = tuple(
+        RequestedGroup(
+            tuple(
+                (check_relative_path(slice_.text("partitionPath") or ""), check_file_id(slice_.text("fileId") or ""))
+                for slice_ in group.records("slices")
+            ),
+            group.integer("numOutputFileGroups") or 1,
+        )
+        for group in plan.records("inputGroups")
+    )
+    strategy = plan.record("strategy")
+    if strategy is None:
+        return RequestedClustering(groups, "", {})
+    return RequestedClustering(groups, strategy.text("strategyClassName") or "", strategy.text_by_key("strategyParams"))
+
+
 def read_clustered_groups(data: bytes, *, file: str) -> tuple[tuple[str, str], ...]:
     """(partition path, file id) of each file group in a requested plan, in its order.
 
-    None for insert_overwrite and delete_partition, whose plans are empty. Raises `BrokenFile`, `UntrustedName`.
+    None for insert_overwrite and delete_partition. Raises `BrokenFile`, `UntrustedName`.
     """
-    plan = RecordFields(read_record(data, file=file), file=file).record("clusteringPlan")
-    if plan is None:
-        return ()
-    slices = [slice_ for group in plan.records("inputGroups") for slice_ in group.records("slices")]
-    return tuple(
-        (check_relative_path(slice_.text("partitionPath") or ""), check_file_id(slice_.text("fileId") or ""))
-        for slice_ in slices
-    )
+    plan = read_requested_clustering(data, file=file)
+    return () if plan is None else tuple(place for group in plan.groups for place in group.file_groups)

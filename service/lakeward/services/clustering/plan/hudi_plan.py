@@ -43,6 +43,7 @@ from lakeward.table.snapshot import TableSnapshot
 BY_KEY = Layout(ClusterMode.HYBRID, (RECORD_KEY_FIELD,))
 """Without columns Hudi spreads rows over the new files in the order in which they come: here, in that of their keys."""
 _STRATEGY = "hoodie.clustering.plan.strategy."
+SORT_COLUMNS = f"{_STRATEGY}sort.columns"
 _MIB = 1024 * 1024
 _SORT_ORDERS = {"LINEAR": ClusterMode.SORT, "ZORDER": ClusterMode.CURVE}
 _SIZE_BASED = "org.apache.hudi.client.clustering.plan.strategy.SparkSizeBasedClusteringPlanStrategy"
@@ -85,7 +86,7 @@ def read_hudi_keys(keys: Mapping[str, str], *, hour: int) -> HudiPlanKeys:
                 remedy="Leave this clustering to Hudi, or leave the key out.",
             )
     own = HudiPlanKeys()
-    columns = tuple(name.strip() for name in keys.get(f"{_STRATEGY}sort.columns", "").split(",") if name.strip())
+    columns = tuple(name.strip() for name in keys.get(SORT_COLUMNS, "").split(",") if name.strip())
     mode = _SORT_ORDERS[keys.get("hoodie.layout.optimize.strategy", "LINEAR")]
     return HudiPlanKeys(
         small_file_limit=_number(keys, f"{_STRATEGY}small.file.limit", own.small_file_limit),

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lakeward.services.clustering.plan.layout import PACKED, Layout
 from lakeward.services.clustering.plan.partition_filter import EVERY_PARTITION, PartitionFilter
+
+if TYPE_CHECKING:
+    from lakeward.format.timeline.replace_metadata import RequestedGroup
 
 TARGET_BYTES = 120 * 1024 * 1024
 """`hoodie.parquet.max.file.size`: what Hudi's writers fill a file up to."""
@@ -17,6 +21,14 @@ GROUPS_MIN = 5
 """`min-input-files` of Iceberg's rewrite_data_files."""
 TOGETHER_BYTES = 4 * 1024 * 1024 * 1024
 """Twice `hoodie.clustering.plan.strategy.max.bytes.per.group`: each task has a piece for each part."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOfHudi:
+    """What a clustering takes that Hudi requested."""
+
+    instant: str
+    groups: tuple[RequestedGroup, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +46,8 @@ class PackOptions:
     partitions: PartitionFilter = EVERY_PARTITION
     hudi_keys: Mapping[str, str] | None = None
     """The plan is Hudi's by these keys, where there are any; then nothing else here counts but caps and partitions."""
+    requested: PlanOfHudi | None = None
+    """The plan is this one; then of all else here the layout and the target size count."""
 
     @property
     def enough_bytes(self) -> int:

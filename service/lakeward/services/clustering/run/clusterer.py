@@ -55,6 +55,7 @@ from lakeward.services.clustering.plan.layout_record import LAYOUT_KEY, PACKED_K
 from lakeward.services.clustering.plan.pack_options import PackOptions
 from lakeward.services.clustering.plan.pack_plan import PackedGroup, PackPlan, plan_packing
 from lakeward.services.clustering.plan.partition_filter import EVERY_PARTITION
+from lakeward.services.clustering.plan.requested_plan import plan_as_requested
 from lakeward.services.clustering.plan.run_record import RECORD_KEY, record_of
 from lakeward.services.clustering.run.layout_records import load_layout_records
 from lakeward.services.clustering.run.moving_flow import MovedGroup, MovingFlow, RunTask
@@ -174,6 +175,8 @@ def _plan(
     partitions: Collection[str] | None,
     excluded: Collection[GroupId],
 ) -> PackPlan:
+    if options.requested is not None:
+        return plan_as_requested(snapshot, options.requested.groups, instant=options.requested.instant)
     if options.partitions != EVERY_PARTITION:
         paths = {slice_.partition_path for slice_ in snapshot.latest_slices}
         partitions = options.partitions.choose(paths if partitions is None else paths & set(partitions))
@@ -200,7 +203,8 @@ def _chosen(table: ServicedTable, snapshot: TableSnapshot, options: PackOptions)
     if options.hudi_keys is not None:
         keys = _hudi_keys(table, options.hudi_keys)
         layout, target_bytes = keys.layout, keys.target_file_bytes
-    if layout.columns and not (layout == BY_KEY and options.hudi_keys is not None):
+    is_hudis = options.hudi_keys is not None or options.requested is not None
+    if layout.columns and not (layout == BY_KEY and is_hudis):
         _check_columns(table, snapshot, layout)
     return replace(options, layout=layout, target_bytes=target_bytes)
 
