@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,24 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.wide, pytest.mark.timeout(2400)]
 
 DEATHS, COMMITS_AFTER = 12, 5
+STATES = (
+    ("create ", ".replacecommit.requested", 0),
+    ("close ", ".parquet", 0),
+    ("move ", ".parquet", -1),
+    ("link ", ".replacecommit", 0),
+)
+"""The calls after which something else is left on storage: a requested instant without a file, some of the files, all
+of them in their places and nothing published, and what is published and not cleared away; each by how the call begins
+and ends, and which of those it is."""
+
+
+def moment(calls: Sequence[str], death: int) -> int:
+    """The call after which this death is: those of `STATES` first, then others at equal distances."""
+    if death < len(STATES):
+        begins, ends, place = STATES[death]
+        return [at for at, call in enumerate(calls) if call.startswith(begins) and call.endswith(ends)][place]
+    others = DEATHS - len(STATES)
+    return len(calls) * (2 * (death - len(STATES)) + 1) // (2 * others)
 
 
 def test_sixty_commits_with_archiving_after_deaths(spark: SparkSession, tmp_path: Path) -> None:
@@ -33,7 +52,7 @@ def test_sixty_commits_with_archiving_after_deaths(spark: SparkSession, tmp_path
     for death in range(DEATHS):
         storage = FaultyStorage()
         pack(table.copy_to(tmp_path / f"trial-{death}").path, storage, clock=SystemClock(), packing=packing)
-        at = len(storage.calls) * (2 * death + 1) // (2 * DEATHS)
+        at = moment(storage.calls, death)
         with pytest.raises(Killed):
             pack(table.path, FaultyStorage(Fault(FaultKind.KILL, at)), clock=SystemClock(), packing=packing)
         (table.path / ".hoodie" / "lock").unlink(missing_ok=True)  # which the operator would do, or its expiry
