@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.format.metadata.partition import COLUMN_STATS, PARTITION_STATS, RECORD_INDEX
+from lakeward.format.metadata.partition import BLOOM_FILTERS, COLUMN_STATS, PARTITION_STATS, RECORD_INDEX
 from lakeward.format.timeline.instant import State
 from tests.crash.compacting import everything
 from tests.crash.harness import Case, Extent, Place, Row, cases_of
@@ -31,6 +31,7 @@ from tests.services.together.metadata_index import test_initial_build
 pytestmark = pytest.mark.crash
 
 KILL = FaultKind.KILL
+SECONDARY = "secondary_index_by_v"
 
 
 def compacting_metadata(version: str, folder: Path) -> Case:
@@ -109,10 +110,16 @@ def building_an_index(name: str, folder: Path) -> Case:
     services/together/metadata_index/initial_build."""
     table = test_initial_build.unindexed(folder)
     rows, make = test_initial_build.truth(table), test_initial_build.of_keys
-    if name == COLUMN_STATS:
-        make = test_initial_build.of_columns
+    if name in (COLUMN_STATS, PARTITION_STATS):
+        make = test_initial_build.OF_FILES[name]
         test_removal.remove(table, PARTITION_STATS)
+    if name == COLUMN_STATS:
         test_removal.remove(table, COLUMN_STATS)
+    if name == BLOOM_FILTERS:
+        make = test_initial_build.of_filters
+    if name == SECONDARY:
+        test_initial_build.build(table)
+        make = test_initial_build.of_values()
     built = config(table).built_metadata_partitions
 
     def run(base: Path, storage: Any, processes: ScriptedProcesses) -> None:
@@ -148,6 +155,9 @@ ROWS = (
     Row(make=aborting_an_indexing, table=GOLDEN[0], disk=KILLED),
     Row(make=building_an_index, table=RECORD_INDEX, disk=KILLED),
     Row(make=building_an_index, table=COLUMN_STATS, disk=NIGHTLY),
+    Row(make=building_an_index, table=PARTITION_STATS, disk=NIGHTLY),
+    Row(make=building_an_index, table=BLOOM_FILTERS, disk=NIGHTLY),
+    Row(make=building_an_index, table=SECONDARY, disk=NIGHTLY),
 )
 
 
