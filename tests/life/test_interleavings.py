@@ -278,6 +278,7 @@ def test_one_preemption(name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.turns(15)
 def test_one_preemption_of_what_replaces() -> None:
     """No row is lost, and none is there twice, where file groups are clustered, or a partition expires, whichever of
     the two is interrupted. Without an interruption each does its work."""
