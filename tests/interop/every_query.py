@@ -102,7 +102,12 @@ def judge_every_query(
     elif not _is_cleaned(table):
         raise AssertionError(f"nothing was cleaned or archived: {judged.refused}")
     # A window of commits that are archived is refused, though each moment that is left can be read.
-    of_windows = [_window(opened, *window, listing, encoded, fills=fills) for window in windows(table)]
+    compactions = set(table.compactions())
+    compacted = [completed for instant, completed in table.completed_instants() if instant in compactions]
+    of_windows = [
+        _window(opened, begin, end, listing, encoded, fills=fills and any(begin < each <= end for each in compacted))
+        for begin, end in windows(table)
+    ]
     answers |= _answers(judged, of_windows)
     answered = [each for each in (*of_moments, *of_windows) if each.what in answers]
     for question, expected in zip(answered, by_hudi(table, [each.options for each in answered]), strict=True):
