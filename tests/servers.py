@@ -7,6 +7,8 @@ copy if it could not reach the wheel.
 ZooKeeper comes with PySpark, whose jars hold all of it.
 
 S3 is moto's server, which keeps its objects in memory and refuses conditional writes as S3 does.
+
+HBase comes from Maven, with a ZooKeeper of its own: master and region server in one process.
 """
 
 from __future__ import annotations
@@ -431,6 +433,102 @@ def _group() -> int:
 def _die_with_parent() -> None:
     """So that no server outlives a test run that was killed."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
+
+
+class HBaseServer(Server):
+    """A master, a region server and a ZooKeeper in one process, with its files on the local disk."""
+
+    PACKAGE = "org.apache.hbase:hbase-server:2.4.13"
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="lakeward-hbase-", dir="/tmp"))
+        self.zookeeper = f"127.0.0.1:{_free_port()}"
+
+    def stop(self) -> None:
+        super().stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def down(self) -> None:
+        """End it; its tables stay."""
+        super().stop()
+
+    def up(self) -> None:
+        """Start it, again perhaps, until a region of its own tables answers."""
+        java = shutil.which("java", path=f"{os.environ.get('JAVA_HOME', '')}/bin:{os.environ['PATH']}")
+        if java is None:
+            raise ServiceMissing("HBase needs Java; `make setup` gets it")
+        opens = [f"--add-opens=java.base/{each}=ALL-UNNAMED" for each in ("java.nio", "java.lang", "java.lang.reflect")]
+        class_path = f"{self.folder}:{self._jars}"
+        log_path = self.folder / "log"
+        with log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                [java, "-Xmx512m", *opens, "-cp", class_path, "org.apache.hadoop.hbase.master.HMaster", "start"],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.folder,
+                preexec_fn=_die_with_parent,
+            )
+        end = time.monotonic() + 2 * START_SECONDS
+        while not self._is_up():
+            if time.monotonic() > end or self._process.poll() is not None:
+                raise ServiceMissing(f"HBase did not start: {log_path.read_text()[-2000:]}")
+            time.sleep(0.2)
+
+    def _start(self) -> None:
+        host, port = self.zookeeper.split(":")
+        settings = {
+            "hbase.cluster.distributed": "false",
+            "hbase.rootdir": f"file://{self.folder}/data",
+            "hbase.tmp.dir": f"{self.folder}/tmp",
+            "hbase.zookeeper.property.dataDir": f"{self.folder}/zookeeper",
+            "hbase.zookeeper.property.clientPort": port,
+            "hbase.zookeeper.quorum": host,
+            "hbase.unsafe.stream.capability.enforce": "false",
+            "hbase.wal.provider": "filesystem",
+            "hbase.master.info.port": "-1",
+            "hbase.regionserver.info.port": "-1",
+            "hbase.master.port": "0",
+            "hbase.regionserver.port": "0",
+            "hbase.master.hostname": host,
+            "hbase.regionserver.hostname": host,
+        }
+        said = (f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items())
+        (self.folder / "hbase-site.xml").write_text(f"<configuration>{''.join(said)}</configuration>")
+        self._jars = _jars_of(self.folder, self.PACKAGE)
+        self.up()
+
+    def _is_up(self) -> bool:
+        from lakeward.base.errors import NotFound, StoreUnavailable
+        from lakeward.index.hbase.place import HBasePlace
+        from lakeward.index.hbase.regions import find_regions
+        from lakeward.index.hbase.rpc import CallRefused, ServerFailed
+
+        try:
+            find_regions(HBasePlace((self.zookeeper,), "none"), user="test")
+        except (CallRefused, ServerFailed, StoreUnavailable):
+            return False
+        except NotFound:  # hbase:meta answers
+            return True
+        return True
+
+
+def _jars_of(folder: Path, package: str) -> str:
+    """The class path of a package and of what it needs, which Maven fetches into a folder."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise ServiceMissing(f"Maven (mvn) fetches {package}, and is not on the path")
+    group, name, version = package.split(":")
+    (folder / "pom.xml").write_text(
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>lakeward</groupId><artifactId>jars</artifactId><version>1</version><dependencies><dependency>"
+        f"<groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
+        "</dependency></dependencies></project>"
+    )
+    fetch = [maven, "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory=jars"]
+    done = subprocess.run(fetch, cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        raise ServiceMissing(f"Maven cannot fetch {package}: {done.stdout[-1000:]}")
+    return f"{folder}/jars/*"
 
 
 def main() -> int:

@@ -52,12 +52,16 @@ def start_spark(
     version: str = HUDI_VERSION,
     zone: str = "UTC",
     cores: int = 2,
+    class_path: Path | None = None,
 ) -> SparkSession:
     """A local session with Hudi on it. Spark and Derby leave their droppings in `scratch`.
 
     Compiling Hudi's code costs more than a suite of tiny tables gains from it, so the JVM's optimising compiler is off
     unless `at_full_speed`. What else is cheaper for tiny tables is so unless `at_full_speed`, too: a bundle that is on
     the class path before Spark's own jars is not searched for in each of them, nor by each Python worker.
+
+    Args:
+        class_path: a folder whose resources come before the bundle's.
     """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -102,7 +106,8 @@ def start_spark(
         builder = builder.config(key, value)
     with _bundle(version, at_full_speed=at_full_speed) as bundle:
         for key, value in bundle.items():
-            builder = builder.config(key, value)
+            is_path = class_path is not None and key == "spark.driver.extraClassPath"
+            builder = builder.config(key, f"{class_path}{os.pathsep}{value}" if is_path else value)
         try:
             session = builder.getOrCreate()
         except PySparkRuntimeError as error:

@@ -6,13 +6,14 @@ Touches: what the indexes do when they are opened.
 from __future__ import annotations
 
 from lakeward.base.clock import Clock
-from lakeward.base.errors import Unsupported
+from lakeward.base.errors import Unsupported, UsageError
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.index.bloom.bloom_index import BloomIndex
 from lakeward.index.bloom.slice_index import SliceBloomIndex
 from lakeward.index.external.entry_store import EntryStore
 from lakeward.index.external.external_index import ExternalIndex
 from lakeward.index.external.rate_limit import RateLimit
+from lakeward.index.hbase.hbase_index import HBaseIndex, HBaseSource
 from lakeward.index.index import Index
 from lakeward.index.index_type import IndexType, LookupType
 from lakeward.index.metadata_record_index import MetadataRecordIndex, check_has_record_index, check_record_index
@@ -35,6 +36,7 @@ def open_index(
     with_logs: bool = False,
     record: RecordOptions = RECORD_OPTIONS,
     entries: EntryStore | None = None,
+    hbase: HBaseSource | None = None,
 ) -> Index:
     """The index of this type as of the snapshot, with what it has not taken in yet. Raises `Refused` for a table that
     has none that is in use, `BrokenFile` and `Unsupported`.
@@ -44,6 +46,7 @@ def open_index(
         with_logs: of the bloom index, that rows are found as a query finds them, in logs too.
         record: where Lakeward's record index is.
         entries: those of an index in a database.
+        hbase: where the index in HBase is.
     """
     match type_:
         case IndexType.SIMPLE:
@@ -65,6 +68,13 @@ def open_index(
                 check_in_use(storage, snapshot.base_path, type_, record)
             external = ExternalIndex.of(entries, storage, snapshot, limit=RateLimit(None, clock=clock))
             return current_index(storage, snapshot, external)
+        case IndexType.HBASE if hbase is not None:
+            return HBaseIndex(hbase, storage, snapshot)
+        case IndexType.HBASE:
+            raise UsageError(
+                "It is not said where the index in HBase is.",
+                remedy="Name HBase's ZooKeeper and the table: --url hbase://zk1,zk2:2181/TABLE.",
+            )
         case IndexType.POSTGRES:
             raise Unsupported(
                 "An index in a database is not opened here.",

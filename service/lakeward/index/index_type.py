@@ -8,8 +8,9 @@
     metadata       the record index that Hudi keeps in the metadata table
     record         hash buckets of Lakeward below the table, RFC-08's, which says itself how far a key is unique
     postgres       entries of Lakeward in a PostgreSQL database, which says itself how far a key is unique
+    hbase          the entries that Hudi's writers before 1.1 keep in HBase; read, and not written by
 
-A lookup says itself in which partitions it looks, and a hash finds no row: so lookups have five of the types.
+A lookup says itself in which partitions it looks, and a hash finds no row: so lookups have six of the types.
 
 Touches: nothing.
 """
@@ -34,11 +35,12 @@ class IndexType(StrEnum):
     METADATA = "metadata"
     RECORD = "record"
     POSTGRES = "postgres"
+    HBASE = "hbase"
 
     @property
     def is_global(self) -> bool:
         """Whether a key is one in all of the table, whatever the index says of itself."""
-        return self in (IndexType.GLOBAL_SIMPLE, IndexType.GLOBAL_BLOOM, IndexType.METADATA)
+        return self in (IndexType.GLOBAL_SIMPLE, IndexType.GLOBAL_BLOOM, IndexType.METADATA, IndexType.HBASE)
 
     @property
     def has_filters(self) -> bool:
@@ -61,10 +63,12 @@ class IndexType(StrEnum):
     @property
     def keeps_places(self) -> bool:
         """Whether it has a place for each key, wherever its row is, so that it finds keys that are in logs alone."""
-        return self is IndexType.METADATA or self.is_own
+        return self in (IndexType.METADATA, IndexType.HBASE) or self.is_own
 
 
-LookupType = Literal[IndexType.SIMPLE, IndexType.BLOOM, IndexType.METADATA, IndexType.RECORD, IndexType.POSTGRES]
+LookupType = Literal[
+    IndexType.SIMPLE, IndexType.BLOOM, IndexType.METADATA, IndexType.RECORD, IndexType.POSTGRES, IndexType.HBASE
+]
 """The types that answer where a key is, whichever write asks."""
 LOOKUP_TYPES: Final[tuple[LookupType, ...]] = get_args(LookupType)
 OWN_TYPES: Final[tuple[LookupType, ...]] = (IndexType.RECORD, IndexType.POSTGRES)

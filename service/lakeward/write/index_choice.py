@@ -75,6 +75,12 @@ def choose_index(
         moves_rows: rows are to go to the partitions that they come for, or to stay; None: what the table says, else
             what Hudi's writers do.
     """
+    if IndexType.HBASE in (asked, primary):
+        raise UsageError(
+            "`lakeward write` does not use an index in HBase.",
+            why="It is read only: Hudi has had no such index since 1.1.",
+            remedy="Copy it into one of Lakeward's: `lakeward index migrate TABLE --from hbase --to record`.",
+        )
     if asked is None and (buckets is not None or bucket_fields):
         asked = IndexType.BUCKET
     said = None if config.index_type is None else _TYPES.get(config.index_type)

@@ -71,7 +71,7 @@ def migrate(
         )
     take = opened.snapshot
     size = CheckSize(_ERROR_RATE, _CONFIDENCE)
-    indexes = indexes_of(opened, url)
+    indexes = indexes_of(opened, url, keys_per_second=keys_per_second)
     with (
         indexes.reader(source) as open_source,
         indexes.place(target, keys_per_second=keys_per_second) as place,

@@ -8,13 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
+from getpass import getuser
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakeward.base.clock import SystemClock
 from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import UsageError
 from lakeward.cli.options.store import AWAY, store_url
+from lakeward.index.external.rate_limit import RateLimit
+from lakeward.index.hbase.hbase_index import HBaseSource, PassedOver
+from lakeward.index.hbase.hbase_table import HBaseTable
+from lakeward.index.hbase.place import SCHEME, HBasePlace, parse_place
 from lakeward.index.index_type import INDEX_NAME, IndexType, LookupType
 from lakeward.index.record.created_with import DEFAULT_HASH, OWN_PREFIX, SECOND_HASH
 from lakeward.index.record.index_growth import ScalingWay
@@ -37,7 +44,8 @@ DatabaseOption = Annotated[
         "--url",
         metavar="URL",
         help="The database of an index of type postgres, as postgresql://user@host/database. Not given: the store of "
-        "the configuration. A password belongs into the configuration's url_file or the environment.",
+        "the configuration. A password belongs into the configuration's url_file or the environment. For an index of "
+        "type hbase HBase's ZooKeeper and the index's table, as hbase://zk1,zk2:2181/TABLE.",
     ),
 ]
 RateOption = Annotated[
@@ -48,23 +56,45 @@ RateOption = Annotated[
 ]
 
 
-def indexes_of(opened: ConfiguredTable, url: str | None) -> TableIndexes:
-    """The indexes of the table; one in a database is in the one of the configuration, or at the URL."""
+def indexes_of(opened: ConfiguredTable, url: str | None, *, keys_per_second: float | None = None) -> TableIndexes:
+    """The indexes of the table; one in a database is in the one of the configuration, or at the URL, and one in HBase
+    at the URL. Says behind its use which entries of HBase were passed over.
+
+    Args:
+        keys_per_second: of an index in HBase.
+    """
+    in_hbase = None if url is None or not url.startswith(SCHEME) else parse_place(url)
+    database_url = url if in_hbase is None else None
 
     @contextmanager
     def entries(base_path: str, name: str) -> Iterator[IndexEntries]:
-        with opened_entries(store_url(url, opened.settings), base_path, name) as found:
+        with opened_entries(store_url(database_url, opened.settings), base_path, name) as found:
             yield found
 
     @contextmanager
     def database() -> Iterator[TableEntries]:
-        found = open_database(store_url(url, opened.settings), create=False)
+        found = open_database(store_url(database_url, opened.settings), create=False)
         try:
             yield TableEntries(found, opened.base_path)
         finally:
             found.close()
 
-    return TableIndexes(opened.storage, opened.base_path, record_options_of(opened.table), entries, database)
+    @contextmanager
+    def hbase(place: HBasePlace) -> Iterator[HBaseSource]:
+        passed_over = PassedOver()
+        with HBaseTable(place, user=getuser(), clock=SystemClock()) as table:
+            yield HBaseSource(table, RateLimit(keys_per_second, clock=SystemClock()), passed_over)
+        if passed_over != PassedOver():
+            typer.echo(str(passed_over), err=True)
+
+    return TableIndexes(
+        opened.storage,
+        opened.base_path,
+        record_options_of(opened.table),
+        entries,
+        database,
+        open_hbase=None if in_hbase is None else partial(hbase, in_hbase),
+    )
 
 
 def put_in_database(opened: ConfiguredTable, url: str | None, number: int) -> PutByCommits:

@@ -100,9 +100,9 @@ def drop(
         with indexes_of(opened, url).place(index_type) as place:
             is_there = place.is_there() if dry_run else place.drop()
         return dropped(opened, index_type, "index", is_there=is_there, dry_run=dry_run)
-    locks = given.over(opened, dry_run=dry_run)
     if index_type is not IndexType.METADATA:
         raise _no_index_of_its_own(index_type)
+    locks = given.over(opened, dry_run=dry_run)
     return remove_partition(opened, RECORD_INDEX, locks, dry_run=dry_run)
 
 
@@ -134,6 +134,12 @@ def _rebuild_own(
 
 
 def _no_index_of_its_own(kind: LookupType) -> UsageError:
+    if kind is IndexType.HBASE:
+        return UsageError(
+            "The index in HBase is neither rebuilt nor dropped by Lakeward.",
+            why="It is read only.",
+            remedy="Copy it into one of Lakeward's with `lakeward index migrate`; HBase's own shell drops its table.",
+        )
     return UsageError(
         f"The {kind} index is the base files themselves.",
         why="Nothing is stored for it that could be wrong or removed.",

@@ -22,7 +22,7 @@ from lakeward.cli.index.own_index import DatabaseOption, indexes_of
 from lakeward.cli.index.view import render_teed, teed_as_json
 from lakeward.cli.result import PROBLEMS_EXIT, Result
 from lakeward.cli.terminal import Rendered
-from lakeward.index.index_type import LookupType
+from lakeward.index.index_type import IndexType, LookupType
 from lakeward.index.key_changes.table_commits import check_can_be_followed, newest_change
 from lakeward.index.tee import Tee, cut_back, read_tee
 from lakeward.index.tee import cut_over as cut_over_of
@@ -123,6 +123,12 @@ def _check_go_together(
     opened: ConfiguredTable, snapshot: TableSnapshot, primary: LookupType, shadow: LookupType, url: str | None
 ) -> None:
     """Open both, and the primary as a write would. Raises what that raises, `UsageError` and `Refused`."""
+    if shadow is IndexType.HBASE:
+        raise UsageError(
+            "The index in HBase is not tried beside another one.",
+            why="It is read only, so that writes could not update it.",
+            remedy="Ask both once: `lakeward index compare TABLE --type hbase --type TYPE`.",
+        )
     if primary is shadow:
         raise UsageError("The two indexes are the same.", remedy="Name another --shadow.")
     said = choose_index(snapshot.config, None, None, (), primary=primary).type

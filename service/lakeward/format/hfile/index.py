@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from lakeward.format.hfile.block import HFileBlock
-from lakeward.format.hfile.message import BrokenMessage, read_varint
 from lakeward.format.hfile.range import HFileRange
+from lakeward.format.protobuf import BrokenMessage, read_varint
 
 KEY_BYTES_MAX = 0x7FFF
 KEY_SUFFIX = b"\x00" + b"\x7f" + b"\xff" * 7 + b"\x04"

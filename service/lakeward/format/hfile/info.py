@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakeward.format.hfile.block import HFileBlock
-from lakeward.format.hfile.message import BrokenMessage, decode_message, encode_message, read_varint, write_varint
 from lakeward.format.hfile.range import HFileRange
+from lakeward.format.protobuf import BrokenMessage, decode_message, encode_message, read_varint, write_varint
 
 LAST_KEY = "hfile.LASTKEY"
 AVERAGE_KEY_BYTES = "hfile.AVG_KEY_LEN"

@@ -17,7 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakeward.format.hfile.block import HFileCodec
-from lakeward.format.hfile.message import (
+from lakeward.format.hfile.range import HFileRange
+from lakeward.format.protobuf import (
     BrokenMessage,
     FieldValue,
     decode_message,
@@ -25,7 +26,6 @@ from lakeward.format.hfile.message import (
     read_varint,
     write_varint,
 )
-from lakeward.format.hfile.range import HFileRange
 
 TRAILER_BYTES = 4096
 MAGIC = b'TRABLK"$'

@@ -29,6 +29,7 @@ from lakeward.index.build_state import build_folder
 from lakeward.index.external.entry_store import EntryStore
 from lakeward.index.external.external_index import ExternalIndex
 from lakeward.index.external.rate_limit import RateLimit
+from lakeward.index.hbase.hbase_index import HBaseSource
 from lakeward.index.index import Index, Indexed, OwnIndex
 from lakeward.index.index_of_type import open_index
 from lakeward.index.index_type import INDEX_NAME, OWN_TYPES, REBUILT_NAME, IndexType, LookupType
@@ -142,6 +143,8 @@ class TableIndexes:
     """Opens the entries of an index in a database."""
     open_database: Callable[[], AbstractContextManager[IndexDatabase]] | None = field(default=None, repr=False)
     clock: Clock = field(default_factory=SystemClock)
+    open_hbase: Callable[[], AbstractContextManager[HBaseSource]] | None = field(default=None, repr=False)
+    """Opens the index in HBase that is asked for."""
 
     @contextmanager
     def reader(self, kind: LookupType, *, is_judged: bool = False, with_logs: bool = False) -> Iterator[OpenIndex]:
@@ -150,6 +153,9 @@ class TableIndexes:
             entries = None
             if kind is IndexType.POSTGRES and self.open_entries is not None:
                 entries = held.enter_context(self.open_entries(self.base_path, INDEX_NAME))
+            hbase = None
+            if kind is IndexType.HBASE and self.open_hbase is not None:
+                hbase = held.enter_context(self.open_hbase())
             yield lambda snapshot: open_index(
                 self.storage,
                 snapshot,
@@ -159,6 +165,7 @@ class TableIndexes:
                 with_logs=with_logs,
                 record=self.record,
                 entries=entries,
+                hbase=hbase,
             )
 
     @contextmanager

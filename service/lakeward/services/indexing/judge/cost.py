@@ -91,6 +91,8 @@ def index_cost(
             put = _deltas(storage, record_folder)
         case IndexType.POSTGRES:
             put = PutByCommits(0, 0, 0) if in_database is None else in_database(COMMITS)
+        case IndexType.HBASE:
+            return IndexCost(0, None, 0)
     if not put.commits:
         return IndexCost(read, None, 0)
     return IndexCost(read, round(put.bytes / put.commits), put.commits, round(put.entries / put.commits))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.format.hfile.message import BrokenMessage, decode_message, encode_message, read_varint, write_varint
+from lakeward.format.protobuf import BrokenMessage, decode_message, encode_message, read_varint, write_varint
 
 values = st.one_of(st.integers(0, 2**64 - 1), st.binary(max_size=200))
 

@@ -1,7 +1,7 @@
-"""The protobuf messages of an HFile, as numbered fields: its trailer and its file info.
+"""Protobuf messages as numbered fields: those of an HFile, its trailer and its file info, and those of HBase.
 
-Written by hand and not with the `protobuf` library: three flat messages of numbers and bytes are these few lines, and
-the library would bring a compiler's generated modules and a version of its own that executors had to agree on.
+Written by hand and not with the `protobuf` library: messages of numbers and bytes are these few lines, and the library
+would bring a compiler's generated modules and a version of its own that executors had to agree on.
 
     message = field*; field = varint (number << 3 | wire type), then by wire type
     0: varint | 1: 8 bytes | 2: varint length, bytes | 5: 4 bytes
@@ -58,6 +58,13 @@ def encode_message(fields: Iterable[Field]) -> bytes:
         else:
             out += write_varint(number << 3 | _BYTES) + write_varint(len(value)) + value
     return bytes(out)
+
+
+def as_bytes(value: FieldValue) -> bytes:
+    """What a field of text, of bytes or of a message has. Raises `BrokenMessage` for a number."""
+    if isinstance(value, int):
+        raise BrokenMessage("a number stands where there is text")
+    return value
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
