@@ -48,5 +48,5 @@ def test_an_option_that_is_missing_names_its_values_in_one_line(capfd: pytest.Ca
     """The library lists them with tabs and line ends, which stood in the error as such."""
     assert run(["index", "drop", "TABLE"]) == 2
     assert capfd.readouterr().err.startswith(
-        "LW-USAGE: Missing option '--type'. Choose from: simple, bloom, metadata, record, postgres\n"
+        "LW-USAGE: Missing option '--type'. Choose from: simple, bloom, metadata, record, postgres, hbase\n"
     )
