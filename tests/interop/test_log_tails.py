@@ -4,6 +4,7 @@ Bytes of any kind at that place are in `test_logs.py`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from tests.hudi.client import carry_out_log_compaction, schedule_log_compaction
 from tests.hudi.other_release import OtherRelease
 from tests.hudi.spark import HUDI_VERSION, OLDEST_VERSION, OLDEST_VERSION_OF_8
 from tests.hudi.table import HudiTable, TableShape
-from tests.interop.every_query import judge_every_query
+from tests.interop.every_query import BEFORE_ALL, BEGIN, END, QUERY, judge_every_query, windows
 from tests.interop.lakeward_cli import lakeward
 from tests.interop.test_our_writes import KINDS, Rows, Turns
 from tests.soak.ingest import rows_after
@@ -32,7 +33,8 @@ RELEASES = {HUDI_VERSION: "9", OLDEST_VERSION: "9", OLDEST_VERSION_OF_8: "8"}
 @pytest.mark.parametrize("release", RELEASES)
 def test_releases_go_on_with_tables_full_of_tails(spark: SparkSession, tmp_path: Path, release: str) -> None:
     """Commit by commit: upserts and deletes of both, log compactions and compactions of both, a rollback of a log with
-    a tail. Every kind of query has the rows of the model, of Hudi 1.2.0, of the release and of hudi-rs."""
+    a tail, and a clean that deletes such logs. Every kind of query has the rows of the model, of Hudi 1.2.0, of the
+    release and of hudi-rs."""
     kind, version = KINDS["mor-record"], RELEASES[release]
     turns = Turns(spark, HudiTable(spark, tmp_path / "t", replace(kind.of_hudi, options=STAYS)), kind, {})
     turns.create("--table-version", version)
@@ -67,6 +69,12 @@ def test_releases_go_on_with_tables_full_of_tails(spark: SparkSession, tmp_path:
         turns.own("delete", {"k0": (0, "p0", ""), "k11": (0, "p1", "")})
         assert with_tail(turns) == (6, 6)
         check()
+        for options in every_query(turns.table):
+            asked = dict(options)
+            if release == OLDEST_VERSION_OF_8 and options.get(BEGIN, BEFORE_ALL) != BEFORE_ALL:
+                asked[BEGIN] = str(int(options[BEGIN]) + 1)  # its windows have what completed at their begin, too
+            found = other.snapshot(with_meta=True, **asked)
+            assert found == turns.table.snapshot(with_meta=True, **options), options
         by_release("upsert", {f"k{k}": (10, ("p0", "p1")[k % 2], "release") for k in range(4, 12)})
         by_release("delete", {"k2": (0, "p0", "")})
         turns.own("upsert", {"k3": (12, "p1", "own"), "k5": (1, "p1", "late"), "k60": (12, "p0", "new")})
@@ -82,6 +90,11 @@ def test_releases_go_on_with_tables_full_of_tails(spark: SparkSession, tmp_path:
         exit_code, printed = lakeward("index", "lookup", str(turns.table.path), "k9", "k10", "none", *BY_BLOOM)
         assert exit_code == 0 and {each["key"] for each in printed["locations"]} == {"k9", "k10"}, printed
         by_release("upsert", {f"k{k}": (16, ("p0", "p1")[k % 2], "release") for k in range(4, 12)})
+        check()
+        there = set(turns.table.data_files())
+        other.procedure("run_clean(table => '{table}', retain_commits => 1)")
+        gone_files = there - set(turns.table.data_files())
+        assert any(".log." in path for path in gone_files), "it cleans logs with tails"
         check()
         judge_every_query(turns.table)
     exit_code, report = lakeward("verify", str(turns.table.path), "--all")
@@ -147,6 +160,15 @@ RECORD_INDEX_OF_8 = {
     "hoodie.index.type": "RECORD_INDEX",
     "hoodie.datasource.write.precombine.field": "ts",
 }
+
+
+def every_query(table: HudiTable) -> Iterator[dict[str, str]]:
+    """The options of each: what was read last, each moment, and what each window changed."""
+    yield {QUERY: "read_optimized"}
+    for instant, _ in sorted(table.completed_instants()):
+        yield {"as.of.instant": instant}
+    for begin, end in windows(table):
+        yield {QUERY: "incremental", BEGIN: begin, END: end}
 
 
 def with_tail(turns: Turns) -> tuple[int, int]:
