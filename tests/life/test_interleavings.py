@@ -218,7 +218,8 @@ def play(names: Sequence[str], schedule: Sequence[Segment]) -> list[list[str]]:
     def body(name: str) -> Callable[[FaultyMemory], object]:
         return lambda storage: {**ACTS, **RETIRING, **REPLACING}[name](life, storage)
 
-    turns = Turns(life.table.storage, [body(name) for name in names], schedule)
+    sleeps_on = not REPLACING.keys().isdisjoint(names)
+    turns = Turns(life.table.storage, [body(name) for name in names], schedule, sleeps_on=sleeps_on)
     beat = life.table.clock.beat
 
     def slept() -> None:

@@ -33,12 +33,20 @@ class Actor:
 
 
 class Turns:
-    def __init__(self, storage: MemoryStorage, bodies: Sequence[Body], schedule: Sequence[Segment]) -> None:
+    def __init__(
+        self, storage: MemoryStorage, bodies: Sequence[Body], schedule: Sequence[Segment], *, sleeps_on: bool = False
+    ) -> None:
+        """
+        Args:
+            sleeps_on: a process that sleeps goes on until its calls are made, so that it is also interrupted at calls
+                that come after its first sleep.
+        """
         self.actors = [Actor(number, body, FaultyMemory(storage)) for number, body in enumerate(bodies)]
         self._schedule = list(schedule)
         self._current: Actor | None = None
         self._left = 0
         self._sleeps = 0
+        self._sleeps_on = sleeps_on
         self._back = threading.Semaphore(0)
 
     def run(self) -> list[BaseException | None]:
@@ -55,6 +63,8 @@ class Turns:
     def sleeping(self) -> None:
         """The process that has the turn has slept."""
         actor = self._current
+        if self._sleeps_on and self._left > 0:
+            return
         if actor is None or all(each.is_done for each in self.actors if each is not actor):
             return
         self._sleeps += 1
