@@ -19,8 +19,8 @@ from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import UsageError
 from lakeward.cli.options.store import AWAY, store_url
 from lakeward.index.external.rate_limit import RateLimit
+from lakeward.index.hbase.hbase_entries import HBaseEntries
 from lakeward.index.hbase.hbase_index import HBaseSource, PassedOver
-from lakeward.index.hbase.hbase_table import HBaseTable
 from lakeward.index.hbase.place import SCHEME, HBasePlace, parse_place
 from lakeward.index.index_type import INDEX_NAME, IndexType, LookupType
 from lakeward.index.record.created_with import DEFAULT_HASH, OWN_PREFIX, SECOND_HASH
@@ -82,7 +82,7 @@ def indexes_of(opened: ConfiguredTable, url: str | None, *, keys_per_second: flo
     @contextmanager
     def hbase(place: HBasePlace) -> Iterator[HBaseSource]:
         passed_over = PassedOver()
-        with HBaseTable(place, user=getuser(), clock=SystemClock()) as table:
+        with HBaseEntries(place, user=getuser(), clock=SystemClock()) as table:
             yield HBaseSource(table, RateLimit(keys_per_second, clock=SystemClock()), passed_over)
         if passed_over != PassedOver():
             typer.echo(str(passed_over), err=True)

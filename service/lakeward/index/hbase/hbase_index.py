@@ -25,7 +25,7 @@ from lakeward.base.errors import Unsupported
 from lakeward.format.timeline.instant import comparable_time, is_before
 from lakeward.index.counted_commits import counted_commits
 from lakeward.index.external.rate_limit import RateLimit
-from lakeward.index.hbase.hbase_table import HBaseTable
+from lakeward.index.hbase.hbase_entries import HBaseEntries
 from lakeward.index.key_changes.table_commits import CHANGING
 from lakeward.index.location import FILE_ID, INSTANT, LOCATIONS, PARTITION_PATH, group_names
 from lakeward.storage.storage import Storage
@@ -52,7 +52,7 @@ class PassedOver:
 class HBaseSource:
     """An index in HBase that a command was given the place of."""
 
-    table: HBaseTable
+    entries: HBaseEntries
     limit: RateLimit
     passed_over: PassedOver
 
@@ -93,14 +93,14 @@ class HBaseIndex:
 
     def _entries(self, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
         if keys is None:
-            for entries in self._source.table.scan():
+            for entries in self._source.entries.scan():
                 self._source.limit.take(entries.num_rows)
                 yield entries
             return
         for start in range(0, len(keys), _KEYS_AT_ONCE):
             some = keys.slice(start, _KEYS_AT_ONCE)
             self._source.limit.take(len(some))
-            yield from self._source.table.get(some)
+            yield from self._source.entries.get(some)
 
     def _located(self, entries: pa.RecordBatch) -> pa.RecordBatch:
         whole = self._counted(entries[INSTANT].unique().to_pylist())

@@ -9,7 +9,7 @@ import pytest
 
 from lakeward.base.errors import BrokenFile, NotFound, StoreUnavailable
 from lakeward.index.hbase import regions
-from lakeward.index.hbase.hbase_table import HBaseTable
+from lakeward.index.hbase.hbase_entries import HBaseEntries
 from lakeward.index.hbase.place import HBasePlace
 from lakeward.index.hbase.rpc import ServerFailed
 from lakeward.index.location import LOCATIONS
@@ -39,8 +39,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RegionServer]:
 
 
 @pytest.fixture
-def table(server: RegionServer) -> Iterator[HBaseTable]:
-    with HBaseTable(PLACE, user="test", clock=SkippingClock()) as opened:
+def table(server: RegionServer) -> Iterator[HBaseEntries]:
+    with HBaseEntries(PLACE, user="test", clock=SkippingClock()) as opened:
         yield opened
 
 
@@ -48,47 +48,47 @@ def rows(batches: Iterator[pa.RecordBatch]) -> list[dict[str, str]]:
     return pa.Table.from_batches(batches, LOCATIONS).to_pylist()
 
 
-def test_a_scan_goes_through_all_regions(table: HBaseTable, server: RegionServer) -> None:
+def test_a_scan_goes_through_all_regions(table: HBaseEntries, server: RegionServer) -> None:
     assert rows(table.scan()) == LOCATED
     server.rows.clear()
     assert rows(table.scan()) == []
 
 
-def test_keys_are_asked_for_at_once(table: HBaseTable, server: RegionServer) -> None:
+def test_keys_are_asked_for_at_once(table: HBaseEntries, server: RegionServer) -> None:
     asked = pa.array(["key-04", "none", "key-08", "key-00", "key-04"])
     assert sorted(rows(table.get(asked)), key=str) == [LOCATED[0], LOCATED[4], LOCATED[8]]
     assert server.calls == ["meta", "Multi"]
 
 
 @pytest.mark.parametrize("fault", ["NotServingRegionException", "exceptions.RegionMovedException", "gone"])
-def test_a_region_that_moves_is_looked_up_again(table: HBaseTable, server: RegionServer, fault: str) -> None:
+def test_a_region_that_moves_is_looked_up_again(table: HBaseEntries, server: RegionServer, fault: str) -> None:
     server.faults = [None, fault, None, fault, fault]
     assert rows(table.scan()) == LOCATED
     server.faults = [fault]
     assert rows(table.get(pa.array(["key-04"]))) == [LOCATED[4]]
 
 
-def test_a_server_that_stays_away(table: HBaseTable, server: RegionServer) -> None:
+def test_a_server_that_stays_away(table: HBaseEntries, server: RegionServer) -> None:
     server.faults = ["gone"] * 100
     with pytest.raises(StoreUnavailable, match="does not answer"):
         rows(table.scan())
     assert server.calls.count("Scan") == 6
 
 
-def test_an_answer_that_is_no_passing_one_is_final(table: HBaseTable, server: RegionServer) -> None:
+def test_an_answer_that_is_no_passing_one_is_final(table: HBaseEntries, server: RegionServer) -> None:
     server.faults = ["security.AccessDeniedException"]
     with pytest.raises(StoreUnavailable, match="AccessDeniedException: it is elsewhere"):
         rows(table.get(pa.array(["key-04"])))
     assert server.calls.count("Multi") == 1
 
 
-def test_an_entry_without_a_column_is_broken(table: HBaseTable, server: RegionServer) -> None:
+def test_an_entry_without_a_column_is_broken(table: HBaseEntries, server: RegionServer) -> None:
     del server.rows[b"key-04"][b"commit_ts"]
     with pytest.raises(BrokenFile, match="An entry in hbase://zk:2181/trips lacks a column"):
         rows(table.scan())
 
 
-def test_a_gap_between_regions_is_not_read_over(table: HBaseTable, server: RegionServer) -> None:
+def test_a_gap_between_regions_is_not_read_over(table: HBaseEntries, server: RegionServer) -> None:
     del server.regions[1]
     with pytest.raises(StoreUnavailable, match="do not have all rows"):
         rows(table.scan())
@@ -96,7 +96,7 @@ def test_a_gap_between_regions_is_not_read_over(table: HBaseTable, server: Regio
         regions.find_regions(PLACE, user="test")
 
 
-def test_a_table_that_is_not_there(table: HBaseTable, server: RegionServer) -> None:
+def test_a_table_that_is_not_there(table: HBaseEntries, server: RegionServer) -> None:
     server.regions.clear()
     with pytest.raises(NotFound, match="HBase has no table trips"):
         rows(table.scan())

@@ -58,7 +58,7 @@ _PASSING = frozenset(
 Answered = TypeVar("Answered")
 
 
-class HBaseTable:
+class HBaseEntries:
     """One table, read by one thread, of which each region server has one connection. Not picklable."""
 
     def __init__(self, place: HBasePlace, *, user: str, clock: Clock) -> None:
