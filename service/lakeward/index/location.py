@@ -14,6 +14,7 @@ Source:  HoodieRecordLocation, HoodieRecordGlobalLocation (Hudi 1.2); RFC-08, ge
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -44,6 +45,11 @@ BETWEEN: Final = "\0"
 def group_names(partition_paths: pa.Array, file_ids: pa.Array) -> pa.Array:
     """One text for each file group, to be compared; null where there is none."""
     return pc.binary_join_element_wise(partition_paths, file_ids, BETWEEN)
+
+
+def names_of(groups: Iterable[tuple[str, str]]) -> pa.Array:
+    """The names of these file groups, as `group_names` makes them."""
+    return pa.array([BETWEEN.join(group) for group in groups], pa.string())
 
 
 def location_names(locations: pa.RecordBatch | pa.Table) -> pa.Array:

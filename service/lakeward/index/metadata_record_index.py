@@ -56,9 +56,7 @@ class MetadataRecordIndex:
         table = load_metadata_table(
             storage, snapshot.base_path, snapshot.config, snapshot.timeline, clock=clock, partitions=[RECORD_INDEX]
         )
-        groups = {(group.partition_path, group.file_id) for group in snapshot.file_groups}
-        frozen = {(group.partition_path, group.file_id) for group in snapshot.frozen}
-        return cls(table, frozenset(groups | frozen | snapshot.replaced.keys()), snapshot.zone.zone)
+        return cls(table, snapshot.live_groups | snapshot.replaced.keys(), snapshot.zone.zone)
 
     @property
     def count(self) -> int:

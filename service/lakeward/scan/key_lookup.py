@@ -209,8 +209,7 @@ class KeyLookup:
 
     @cached_property
     def _live(self) -> frozenset[GroupId]:
-        groups = {(group.partition_path, group.file_id) for group in self._snapshot.file_groups}
-        return frozenset(groups | {(group.partition_path, group.file_id) for group in self._snapshot.frozen})
+        return self._snapshot.live_groups
 
 
 def other_moment(data: Timeline, metadata: Timeline) -> str | None:

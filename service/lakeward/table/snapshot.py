@@ -208,6 +208,12 @@ class TableSnapshot:
         return tuple(slice_ for group in self.file_groups if (slice_ := group.latest_slice) is not None)
 
     @property
+    def live_groups(self) -> frozenset[GroupId]:
+        """The file groups that are there, also those whose files cannot be read; replaced ones are not."""
+        readable = {(group.partition_path, group.file_id) for group in self.file_groups}
+        return frozenset(readable | {(group.partition_path, group.file_id) for group in self.frozen})
+
+    @property
     def damage(self) -> tuple[DamagedFile, ...]:
         """All files of newest slices that are not what their commits say."""
         frozen = [file for group in self.frozen for file in group.damage]

@@ -36,7 +36,16 @@ from lakeward.index.external.entry_store import ENTRIES, SETTLED, EntryStore
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.index import Indexed
 from lakeward.index.key_changes.table_commits import check_can_be_followed
-from lakeward.index.location import FILE_ID, INSTANT, LOCATIONS, PARTITION_PATH, RECORD_KEY, differs, group_names
+from lakeward.index.location import (
+    FILE_ID,
+    INSTANT,
+    LOCATIONS,
+    PARTITION_PATH,
+    RECORD_KEY,
+    differs,
+    group_names,
+    names_of,
+)
 from lakeward.index.settlement import check_not_built, check_not_late, settled_first, undone_commits
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
@@ -61,8 +70,7 @@ class ExternalIndex:
         """
         self._entries = entries
         self._counted = dict(counted)
-        paths, file_ids = zip(*groups, strict=True) if groups else ((), ())
-        self._groups = group_names(pa.array(paths, pa.string()), pa.array(file_ids, pa.string()))
+        self._groups = names_of(groups)
         self._limit = limit
 
     @classmethod
@@ -72,9 +80,7 @@ class ExternalIndex:
         check_can_be_followed(snapshot)
         _, unsettled = entries.commits()
         counted = counted_commits(storage, snapshot.base_path, snapshot.config, snapshot.timeline, unsettled)
-        groups = {(group.partition_path, group.file_id) for group in snapshot.file_groups}
-        frozen = {(group.partition_path, group.file_id) for group in snapshot.frozen}
-        return cls(entries, counted, frozenset(groups | frozen), limit=limit)
+        return cls(entries, counted, snapshot.live_groups, limit=limit)
 
     def __reduce__(self) -> tuple[object, ...]:
         raise Unsupported(

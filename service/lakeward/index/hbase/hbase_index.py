@@ -27,7 +27,7 @@ from lakeward.index.counted_commits import counted_commits
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.hbase.hbase_entries import HBaseEntries
 from lakeward.index.key_changes.table_commits import CHANGING
-from lakeward.index.location import FILE_ID, INSTANT, LOCATIONS, PARTITION_PATH, group_names
+from lakeward.index.location import FILE_ID, INSTANT, LOCATIONS, PARTITION_PATH, group_names, names_of
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 
@@ -68,10 +68,7 @@ class HBaseIndex:
         self._counts: dict[str, bool] = {}
         completed = [each.time for each in snapshot.timeline.completed if each.comparable_action in CHANGING]
         self._start = min(completed, key=comparable_time, default=None)
-        groups = {(group.partition_path, group.file_id) for group in snapshot.file_groups}
-        frozen = {(group.partition_path, group.file_id) for group in snapshot.frozen}
-        paths, file_ids = zip(*(groups | frozen), strict=True) if groups | frozen else ((), ())
-        self._groups = group_names(pa.array(paths, pa.string()), pa.array(file_ids, pa.string()))
+        self._groups = names_of(snapshot.live_groups)
 
     def __reduce__(self) -> tuple[object, ...]:
         raise Unsupported(

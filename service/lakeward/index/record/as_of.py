@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from lakeward.base.errors import Refused, UsageError
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.index import record_locations
-from lakeward.index.location import BETWEEN, FILE_ID, PARTITION_PATH, group_names
+from lakeward.index.location import FILE_ID, PARTITION_PATH, group_names, names_of
 from lakeward.index.record.record_index import RecordIndex
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
@@ -35,15 +35,14 @@ def locations_as_of(
         )
     found = record_locations(storage, index.as_of(completed), keys)
     names = group_names(found.column(PARTITION_PATH), found.column(FILE_ID))
-    live = {(group.partition_path, group.file_id) for group in snapshot.file_groups}
-    live |= {(group.partition_path, group.file_id) for group in snapshot.frozen}
+    live = snapshot.live_groups
     later = {
         group
         for group, by in snapshot.replaced.items()
         if comparable_time(snapshot.timeline.visible_at(by)) > comparable_time(completed)
     }
     known = live | snapshot.replaced.keys()
-    unknown = found.filter(pc.invert(pc.is_in(names, _names(known))))
+    unknown = found.filter(pc.invert(pc.is_in(names, names_of(known))))
     if unknown.num_rows:
         group = unknown.column(FILE_ID)[0].as_py()
         raise Refused(
@@ -51,8 +50,4 @@ def locations_as_of(
             why=f"The file group {group} went since, and whether before or after that is not known.",
             remedy="Ask for a later instant.",
         )
-    return found.filter(pc.is_in(names, _names(live | later)))
-
-
-def _names(groups: set[tuple[str, str]]) -> pa.Array:
-    return pa.array([BETWEEN.join(group) for group in sorted(groups)], pa.string())
+    return found.filter(pc.is_in(names, names_of(live | later)))

@@ -34,7 +34,7 @@ from lakeward.base.errors import LakewardError, Refused, UsageError
 from lakeward.index.index import Index
 from lakeward.index.key_changes.group_changes import TableFiles
 from lakeward.index.key_changes.table_commits import check_can_be_followed, newest_change
-from lakeward.index.location import FILE_ID, LOCATIONS, PARTITION_PATH, group_names
+from lakeward.index.location import FILE_ID, LOCATIONS, PARTITION_PATH, group_names, names_of
 from lakeward.index.overlay import current_index
 from lakeward.index.settlement import check_not_built
 from lakeward.services.indexing.judge.check import Moment, check_index
@@ -163,8 +163,7 @@ def _migrate(
     if taken is not None:
         begun = build_state(storage, snapshot, taken.work.folder, besides=taken.partitions)
         read = make_missing(storage, snapshot, begun, taken.work)
-    paths, file_ids = zip(*sorted(groups), strict=True) if groups else ((), ())
-    live = group_names(pa.array(paths, pa.string()), pa.array(file_ids, pa.string()))
+    live = names_of(groups)
     entries = 0
 
     def locations() -> Iterator[pa.RecordBatch]:

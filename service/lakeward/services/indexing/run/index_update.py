@@ -42,7 +42,15 @@ from lakeward.index.key_changes.group_changes import CommitChanges, TableFiles, 
 from lakeward.index.key_changes.key_reader import KeyReader
 from lakeward.index.key_changes.marked_keys import IS_THERE
 from lakeward.index.key_changes.table_commits import COMMITS_AT_ONCE, commits_behind, known_undone, newest_change
-from lakeward.index.location import FILE_ID, LOCATIONS, PARTITION_PATH, RECORD_KEY, group_names, location_names
+from lakeward.index.location import (
+    FILE_ID,
+    LOCATIONS,
+    PARTITION_PATH,
+    RECORD_KEY,
+    group_names,
+    location_names,
+    names_of,
+)
 from lakeward.services.indexing.run.staying_files import SNAPSHOTS
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
@@ -157,9 +165,8 @@ def changes_to_apply(
 
 def _located_in(storage: Storage, index: WritableIndex, groups: frozenset[GroupId]) -> Iterator[pa.RecordBatch]:
     """All that the index says of these file groups."""
-    paths, file_ids = zip(*sorted(groups), strict=True)
-    wanted = group_names(pa.array(paths, pa.string()), pa.array(file_ids, pa.string()))
-    for part in index.parts(sorted(set(paths))):
+    wanted = names_of(groups)
+    for part in index.parts(sorted({path for path, _ in groups})):
         for batch in index.look_up(storage, part, None):
             found = batch.filter(pc.is_in(group_names(batch.column(PARTITION_PATH), batch.column(FILE_ID)), wanted))
             if found.num_rows:
