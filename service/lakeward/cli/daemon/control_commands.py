@@ -6,7 +6,6 @@ Touches: stdout; the store.
 
 from __future__ import annotations
 
-import getpass
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_time, parse_duration
 from lakeward.cli.configured_table import ConfigOption, resolve_table, several_tables
 from lakeward.cli.options.store import UrlOption, opened_store, read_settings, with_times
+from lakeward.cli.options.user import user_name
 from lakeward.cli.options.values import parse_option
 from lakeward.cli.result import Result
 from lakeward.config.short_name import find_by_short_name, names_of
@@ -196,8 +196,4 @@ def _ask(store: Store, control: ControlRecord, *, done: str) -> Result:
 
 
 def _who() -> str:
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        user = "unknown"
-    return f"{user}@{socket.gethostname()}"
+    return f"{user_name()}@{socket.gethostname()}"

@@ -7,7 +7,6 @@ Keeps:   nothing is written without a statement about the table's other writers,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from getpass import getuser
 from typing import Annotated, Any
 
 import typer
@@ -18,6 +17,7 @@ from lakeward.base.clock import SystemClock
 from lakeward.base.quantities import format_count, format_duration, format_size, format_time
 from lakeward.cli.configured_table import OpenedTable, ZonedTable
 from lakeward.cli.options.lock import LockArguments
+from lakeward.cli.options.user import user_name
 from lakeward.cli.result import DryRunOption, Result, shown
 from lakeward.cli.serviced import serviced_table
 from lakeward.cli.terminal import Column, Rendered, new_table
@@ -48,7 +48,7 @@ def create(
         if dry_run:
             saved = preview_savepoint(serviced, instant)
         else:
-            saved = create_savepoint(serviced, instant, user=user or getuser(), comment=comment)
+            saved = create_savepoint(serviced, instant, user=user or user_name(), comment=comment)
     does = "Would make" if dry_run else "Made"
     files = format_count(saved.files, "file")
     return Result(
