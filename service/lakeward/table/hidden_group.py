@@ -1,4 +1,4 @@
-"""A file group whose slices cannot be told apart for as long as a write goes on: its base file lies on a slice to which
+"""A file group whose slices cannot be known for as long as a write goes on: its base file lies on a slice to which
 a log went meanwhile, and hides rows that are committed. One of the two gives up in the end, and nothing is wrong.
 
 Touches: nothing.
