@@ -105,8 +105,6 @@ class RegionServer:
         start = as_bytes(scan[3])
         name = as_bytes(dict(decode_message(as_bytes(asked[1])))[2])
         end = next(end for first, end in self.regions if name.split(b",")[1] == first)
-        there = [
-            row for row in sorted(self.rows) if (row >= start if scan[21] else row > start) and (not end or row < end)
-        ]
+        there = [row for row in sorted(self.rows) if row >= start and (not end or row < end)]
         for row in there[:2]:  # whatever is asked for, so that answers are several
             yield row, self.rows[row]

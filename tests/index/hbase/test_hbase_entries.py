@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lakeward.base.errors import BrokenFile, NotFound, StoreUnavailable
+from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.hbase import regions
 from lakeward.index.hbase.hbase_entries import HBaseEntries
 from lakeward.index.hbase.place import HBasePlace
@@ -40,7 +41,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RegionServer]:
 
 @pytest.fixture
 def table(server: RegionServer) -> Iterator[HBaseEntries]:
-    with HBaseEntries(PLACE, user="test", clock=SkippingClock()) as opened:
+    clock = SkippingClock()
+    with HBaseEntries(PLACE, user="test", limit=RateLimit(None, clock=clock), clock=clock) as opened:
         yield opened
 
 
@@ -52,6 +54,11 @@ def test_a_scan_goes_through_all_regions(table: HBaseEntries, server: RegionServ
     assert rows(table.scan()) == LOCATED
     server.rows.clear()
     assert rows(table.scan()) == []
+
+
+def test_a_row_right_behind_the_last_of_an_answer(table: HBaseEntries, server: RegionServer) -> None:
+    server.rows[b"key-01\0"] = entry(1)
+    assert len(rows(table.scan())) == 10
 
 
 def test_keys_are_asked_for_at_once(table: HBaseEntries, server: RegionServer) -> None:

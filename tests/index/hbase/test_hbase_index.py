@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from lakeward.base.errors import Unsupported
-from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.hbase.hbase_index import HBaseIndex, HBaseSource, PassedOver
 from lakeward.index.index import record_locations
 from lakeward.index.location import LOCATIONS
@@ -58,7 +57,7 @@ def test_entries_of_commits_that_do_not_count_are_passed_over(table: TableSnapsh
         ("elsewhere", "q", group.file_id, commit),
     ]
     passed_over = PassedOver()
-    source = HBaseSource(Entries(entries), RateLimit(None, clock=SkippingClock()), passed_over)  # type: ignore[arg-type]
+    source = HBaseSource(Entries(entries), passed_over)  # type: ignore[arg-type]
     index = HBaseIndex(source, LocalStorage(), table)
     found = pa.Table.from_batches(index.look_up(LocalStorage(), None, None), LOCATIONS)
     assert found["_hoodie_record_key"].to_pylist() == ["complete", "archived"]

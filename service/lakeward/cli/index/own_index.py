@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from getpass import getuser
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,6 +17,7 @@ from lakeward.base.clock import SystemClock
 from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import UsageError
 from lakeward.cli.options.store import AWAY, store_url
+from lakeward.cli.options.user import user_name
 from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.hbase.hbase_entries import HBaseEntries
 from lakeward.index.hbase.hbase_index import HBaseSource, PassedOver
@@ -82,8 +82,9 @@ def indexes_of(opened: ConfiguredTable, url: str | None, *, keys_per_second: flo
     @contextmanager
     def hbase(place: HBasePlace) -> Iterator[HBaseSource]:
         passed_over = PassedOver()
-        with HBaseEntries(place, user=getuser(), clock=SystemClock()) as table:
-            yield HBaseSource(table, RateLimit(keys_per_second, clock=SystemClock()), passed_over)
+        clock = SystemClock()
+        with HBaseEntries(place, user=user_name(), limit=RateLimit(keys_per_second, clock=clock), clock=clock) as found:
+            yield HBaseSource(found, passed_over)
         if passed_over != PassedOver():
             typer.echo(str(passed_over), err=True)
 

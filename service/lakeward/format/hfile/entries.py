@@ -115,11 +115,12 @@ def decode_entries(source: HFileRange, block: HFileBlock) -> HFileEntries:
     key_offsets, value_offsets = (np.empty(count + 1, dtype=np.int32) for _ in range(2))
     keys, values = (np.empty(size, dtype=np.uint8) for size in (key_bytes, value_bytes))
     _split_entries(data, key_offsets, keys, value_offsets, values)
-    return HFileEntries(_binary(key_offsets, keys, count), _binary(value_offsets, values, count))
+    return HFileEntries(binary_column(key_offsets, keys), binary_column(value_offsets, values))
 
 
-def _binary(offsets: npt.NDArray[np.int32], data: npt.NDArray[np.uint8], count: int) -> pa.BinaryArray:
-    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+def binary_column(offsets: npt.NDArray[np.int32], data: npt.NDArray[np.uint8]) -> pa.BinaryArray:
+    """Values that lie one behind the other; `offsets` has one more than there are."""
+    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
 @kernel(types.void(U8_IN, I64))

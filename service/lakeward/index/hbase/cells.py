@@ -14,11 +14,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.base.addresses import copy_bytes, load_big_u32, load_u8
 from lakeward.base.kernel import I32, I64, U8, U8_IN, kernel, types
+from lakeward.format.hfile.entries import binary_column
 
 ROW, QUALIFIER, VALUE = CELLS = ("row", "qualifier", "value")
 
@@ -40,12 +40,8 @@ def decode_cells(block: bytes | memoryview) -> pa.RecordBatch:
     offsets = [np.empty(count + 1, dtype=np.int32) for _ in CELLS]
     values = [np.empty(size, dtype=np.uint8) for size in sizes]
     _split(data, *offsets, *values)
-    columns = [_binary(*column, count) for column in zip(offsets, values, strict=True)]
+    columns = [binary_column(*column) for column in zip(offsets, values, strict=True)]
     return pa.RecordBatch.from_arrays(columns, list(CELLS))
-
-
-def _binary(offsets: npt.NDArray[np.int32], data: npt.NDArray[np.uint8], count: int) -> pa.BinaryArray:
-    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
 @kernel(types.void(U8_IN, I64))

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
@@ -21,6 +22,7 @@ import pyarrow.compute as pc
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, StoreUnavailable
 from lakeward.format.protobuf import BrokenMessage, Field, FieldValue, as_bytes, decode_message, encode_message
+from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.hbase.cells import QUALIFIER, ROW, VALUE, decode_cells
 from lakeward.index.hbase.place import HBasePlace
 from lakeward.index.hbase.regions import Region, Regions, find_regions, region_specifier
@@ -35,6 +37,8 @@ _GETS = 2_000
 _SCANNED = 5_000
 """Rows of one answer."""
 _ANSWER_BYTES = 8 * 1024 * 1024
+_NEXT = b"\0"
+"""Behind a row: the first one that comes after it."""
 _TRIES = 6
 _PAUSE_SECONDS = 0.5
 """Doubled with each try, so that a region has a quarter of a minute to come back on another server."""
@@ -61,9 +65,10 @@ Answered = TypeVar("Answered")
 class HBaseEntries:
     """One table, read by one thread, of which each region server has one connection. Not picklable."""
 
-    def __init__(self, place: HBasePlace, *, user: str, clock: Clock) -> None:
+    def __init__(self, place: HBasePlace, *, user: str, limit: RateLimit, clock: Clock) -> None:
         self.place = place
         self._user = user
+        self._limit = limit
         self._clock = clock
         self._regions: Regions | None = None
         self._connections: dict[tuple[str, int], Rpc] = {}
@@ -81,16 +86,17 @@ class HBaseEntries:
         `BrokenFile`."""
         rows = keys.unique().cast(pa.binary()).to_pylist()
         for start in range(0, len(rows), _GETS):
-            yield self._tried(lambda some=rows[start : start + _GETS]: self._get(some))  # type: ignore[misc]
+            some = rows[start : start + _GETS]
+            self._limit.take(len(some))
+            yield self._tried(partial(self._get, some))
 
     def scan(self) -> Iterator[pa.RecordBatch]:
         """All entries, as `LOCATIONS`, by key. Raises as `get` does."""
-        after: bytes | None = b""
-        inclusive = True
-        while after is not None:
-            scanned = self._tried(lambda start=after, whole=inclusive: self._scan(start, whole))  # type: ignore[misc]
-            entries, after, inclusive = scanned
+        start: bytes | None = b""
+        while start is not None:
+            entries, start = self._tried(partial(self._scan, start))
             if entries.num_rows:
+                self._limit.take(entries.num_rows)
                 yield entries
 
     def _get(self, rows: list[bytes]) -> pa.RecordBatch:
@@ -108,18 +114,17 @@ class HBaseEntries:
             found.append(self._entries(answer))
         return pa.Table.from_batches(found, LOCATIONS).combine_chunks().to_batches()[0] if len(found) > 1 else found[0]
 
-    def _scan(self, start: bytes, is_inclusive: bool) -> tuple[pa.RecordBatch, bytes | None, bool]:
-        """The first entries from a row on; where to go on, None at the end, and whether with that row itself."""
+    def _scan(self, start: bytes) -> tuple[pa.RecordBatch, bytes | None]:
+        """The first entries from a row on, and the row to go on from; None at the end."""
         region = self._known_regions().of(start)
         scan: list[Field] = [(1, _COLUMN), (3, start), (7, 1), (8, 0), (10, _ANSWER_BYTES), (17, _SCANNED)]
-        scan += [(21, int(is_inclusive))]
         region_field = region_specifier(region.name)
         request: list[Field] = [(1, region_field), (2, encode_message(scan)), (4, _SCANNED), (5, 1)]
         answer = self._connection(region.server).call("Scan", encode_message(request))
         entries = self._entries(answer)
         if entries.num_rows:
-            return entries, entries[RECORD_KEY][-1].as_buffer().to_pybytes(), False
-        return entries, region.end or None, True
+            return entries, entries[RECORD_KEY][-1].as_buffer().to_pybytes() + _NEXT
+        return entries, region.end or None
 
     def _entries(self, answer: Answer) -> pa.RecordBatch:
         try:

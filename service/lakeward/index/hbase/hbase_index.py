@@ -24,14 +24,11 @@ import pyarrow.compute as pc
 from lakeward.base.errors import Unsupported
 from lakeward.format.timeline.instant import comparable_time, is_before
 from lakeward.index.counted_commits import counted_commits
-from lakeward.index.external.rate_limit import RateLimit
 from lakeward.index.hbase.hbase_entries import HBaseEntries
 from lakeward.index.key_changes.table_commits import CHANGING
 from lakeward.index.location import FILE_ID, INSTANT, LOCATIONS, PARTITION_PATH, group_names, names_of
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
-
-_KEYS_AT_ONCE = 20_000
 
 
 @dataclass(slots=True)
@@ -53,7 +50,6 @@ class HBaseSource:
     """An index in HBase that a command was given the place of."""
 
     entries: HBaseEntries
-    limit: RateLimit
     passed_over: PassedOver
 
 
@@ -83,21 +79,11 @@ class HBaseIndex:
 
     def look_up(self, storage: Storage, part: None, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
         """Raises `StoreUnavailable` where HBase does not answer, `NotFound` without the table, and `BrokenFile`."""
-        for entries in self._entries(keys):
+        source = self._source.entries
+        for entries in source.scan() if keys is None else source.get(keys):
             found = self._located(entries)
             if found.num_rows:
                 yield found
-
-    def _entries(self, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
-        if keys is None:
-            for entries in self._source.entries.scan():
-                self._source.limit.take(entries.num_rows)
-                yield entries
-            return
-        for start in range(0, len(keys), _KEYS_AT_ONCE):
-            some = keys.slice(start, _KEYS_AT_ONCE)
-            self._source.limit.take(len(some))
-            yield from self._source.entries.get(some)
 
     def _located(self, entries: pa.RecordBatch) -> pa.RecordBatch:
         whole = self._counted(entries[INSTANT].unique().to_pylist())

@@ -53,13 +53,10 @@ class CallRefused(Exception):
 @dataclass(frozen=True, slots=True)
 class Answer:
     fields: tuple[Field, ...]
-    cells: bytes
+    cells: memoryview
 
     def of(self, number: int) -> list[FieldValue]:
         return [value for field, value in self.fields if field == number]
-
-    def first(self, number: int) -> FieldValue | None:
-        return next(iter(self.of(number)), None)
 
 
 class Rpc:
@@ -126,7 +123,7 @@ def _read_answer(data: bytearray, number: int) -> Answer:
     cells = int(dict(decode_message(as_bytes(fields[3]))).get(1, 0)) if 3 in fields else 0
     if at + cells != len(whole):
         raise BrokenMessage("its lengths contradict each other")
-    return Answer(tuple(message), whole[at:])
+    return Answer(tuple(message), memoryview(whole)[at:])
 
 
 def _message(data: bytes, at: int) -> tuple[list[Field], int]:
