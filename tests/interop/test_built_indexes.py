@@ -14,12 +14,16 @@ import pytest
 from lakeward.base.clock import Clock
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.format.metadata.record import BloomFilterRecord, MetadataRecord, RecordIndexRecord
+from lakeward.index.writers_removal import find_removals
+from lakeward.storage.local import LocalStorage
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
 from tests.interop.test_metadata_reading import assert_as_hudi_sees_it, encoded
 from tests.interop.test_metadata_services import upsert, values
 from tests.interop.test_written_metadata import create_secondary_index
+from tests.our_reader import scan
 from tests.services.metadata.run.test_compaction import records
+from tests.services.metadata.run.test_removal import config
 from tests.services.together.metadata_index.test_initial_build import build_between
 
 if TYPE_CHECKING:
@@ -32,6 +36,7 @@ WITHOUT = {**BY_METADATA, "hoodie.metadata.record.index.enable": "false"}
 WITH = {**BY_METADATA, "hoodie.metadata.record.index.enable": "true", "hoodie.index.type": "RECORD_INDEX"}
 GLOBALLY = {**WITH, "hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX"}
 COMPACTS = {"hoodie.metadata.compact.max.delta.commits": "1"}
+WITH_RECORDS = {"hoodie.metadata.record.index.enable": "true"}
 TABLE_TYPES = ["MERGE_ON_READ", pytest.param("COPY_ON_WRITE", marks=pytest.mark.wide)]
 
 
@@ -170,6 +175,31 @@ def test_what_is_known_of_files(spark: SparkSession, tmp_path: Path):
     assert_as_hudi_sees_it(spark, table.path, tmp_path)
     exit_code, printed = lakeward("verify", str(table.path), "--all")
     assert exit_code == 0, printed
+
+
+@pytest.mark.wide
+@pytest.mark.turns(80, together="built indexes")
+def test_a_writer_that_has_them_off(spark: SparkSession, tmp_path: Path):
+    """A Hudi writer removes what its options have off, within the hour: its commit and its option are named, and the
+    command does not build it again but by a word of the operator; then writers with the option keep it."""
+    off = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "false"}
+    table = HudiTable(spark, tmp_path / "t", TableShape(partition_fields="part", options=FILES_ALONE))
+    upsert(spark, table, 0, 50, "a")
+    for kind, option in (
+        ("record", "hoodie.metadata.record.index.enable"),
+        ("column_stats", "hoodie.metadata.index.column.stats.enable"),
+    ):
+        words = ("index", "build", str(table.path), "--type", "metadata", "--kind", kind, "--writers", "stopped")
+        assert lakeward(*words)[0] == 0
+        upsert(spark, table, 40, 60, "b", **off, **(WITH_RECORDS if kind != "record" else {}))
+        (removal,) = (each for each in find_removals(LocalStorage(), scan(table.path)) if not each.is_noted)
+        newest = scan(table.path).timeline.completed_writes[-1].time
+        assert f"{newest} was at work then" in removal.why and f"{option} off" in removal.why
+        assert lakeward(*words)[0] == 2
+        assert lakeward(*words, "--again")[0] == 0
+    upsert(spark, table, 50, 70, "c", **off, **WITH_RECORDS)
+    assert RECORD_INDEX in config(table.path).built_metadata_partitions
+    assert_as_hudi_sees_it(spark, table.path, tmp_path)
 
 
 def as_said(found: Sequence[tuple[str, MetadataRecord]]) -> dict[str, str]:

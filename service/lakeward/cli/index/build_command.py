@@ -89,7 +89,8 @@ def build(
     and one whose options have it off removes it. So set for all of them first hoodie.metadata.record.index.enable=true
     for --kind record, hoodie.metadata.index.column.stats.enable=true for column_stats and partition_stats,
     hoodie.metadata.index.bloom.filter.enable=true for bloom_filters. A secondary index (--name, --column) is built
-    after the record index, and writers that keep that one keep it, too.
+    after the record index, and writers that keep that one keep it, too. An index that a writer removed within an hour
+    of its build is not built again without --again.
     """
     index_type = _said(index_type, "build", _CAN_BE_BUILT)
     if index_type is IndexType.METADATA:
@@ -103,7 +104,7 @@ def build(
         return build_in_metadata_table(opened, of_metadata, tasks, writers, dry_run=dry_run)
     if of_metadata.is_said:
         raise UsageError(
-            f"--kind, --name, --column and --yield-to-writers do not go with --type {index_type}.",
+            f"--kind, --name, --column, --yield-to-writers and --again do not go with --type {index_type}.",
             why="They are of an index of the metadata table.",
             remedy="Leave them out.",
         )

@@ -24,6 +24,7 @@ from lakeward.cli.result import Result
 from lakeward.cli.serviced import compaction_options, serviced_table
 from lakeward.index.build_state import metadata_build_folder
 from lakeward.index.index_type import IndexType
+from lakeward.index.writers_removal import writers_option
 from lakeward.services.together.metadata_index.file_entries import BloomFilterEntries, ColumnStatsEntries
 from lakeward.services.together.metadata_index.initial_build import PartitionEntries, build_partition, check_buildable
 from lakeward.services.together.metadata_index.key_entries import KeyEntries
@@ -45,14 +46,6 @@ class MetadataKind(StrEnum):
     SECONDARY = "secondary"
 
 
-_WRITERS_OPTIONS: Final = {
-    MetadataKind.RECORD: "hoodie.metadata.record.index.enable",
-    MetadataKind.COLUMN_STATS: "hoodie.metadata.index.column.stats.enable",
-    MetadataKind.PARTITION_STATS: "hoodie.metadata.index.column.stats.enable",
-    MetadataKind.BLOOM_FILTERS: "hoodie.metadata.index.bloom.filter.enable",
-    MetadataKind.SECONDARY: "hoodie.metadata.record.index.enable",
-}
-"""The option of a Hudi writer that keeps it, by a name that all releases know."""
 _SHOWN_SECONDS: Final = 5.0
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
@@ -76,10 +69,19 @@ class MetadataArguments:
             metavar="DURATION", help="With --type metadata: how long to wait for a pause of the writers; default 1m."
         ),
     ] = None
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again",
+            help="With --type metadata: also if a Hudi writer removed the index within an hour of its last build.",
+        ),
+    ] = False
 
     @property
     def is_said(self) -> bool:
-        return any(each is not None for each in (self.kind, self.name, self.column, self.yield_to_writers))
+        return self.again or any(
+            each is not None for each in (self.kind, self.name, self.column, self.yield_to_writers)
+        )
 
 
 def build_in_metadata_table(
@@ -116,8 +118,8 @@ def build_in_metadata_table(
             "partition": entries.partition,
         }
         if not dry_run:
-            built = build_partition(table, entries)
-        elif check_buildable(table, entries.partition):
+            built = build_partition(table, entries, again=of_metadata.again)
+        elif check_buildable(table, entries.partition, again=of_metadata.again):
             built = None
         else:
             described, line = describe(opened.snapshot())
@@ -134,8 +136,8 @@ def build_in_metadata_table(
         lines=[
             f"Built {built.partition} in {took}: {format_count(built.entries, 'record')} in "
             f"{format_count(built.file_groups, 'file group')}, {size}.",
-            f"Each Hudi writer must have {_WRITERS_OPTIONS[kind]}=true from now on: one whose options have it off "
-            "removes the index.",
+            f"Each Hudi writer must have {writers_option(built.partition)}=true from now on: one whose options have it "
+            "off removes the index.",
         ],
     )
 

@@ -17,6 +17,7 @@ from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.record.index_growth import IndexLoad
 from lakeward.index.tee import Tee
 from lakeward.index.update_choice import UpdateDecision
+from lakeward.index.writers_removal import WritersRemoval
 from lakeward.services.indexing.settings import IndexSettings
 from lakeward.services.service import StoredIndexes
 from lakeward.storage.storage import Storage
@@ -107,6 +108,8 @@ class IndexMemory:
     doubled_keys: int | None = None
     """The keys that the last look found doubled by one commit; None before the first look, and after one that failed
     otherwise."""
+    removed: tuple[WritersRemoval, ...] = ()
+    """Indexes of the metadata table that a Hudi writer removed soon after Lakeward had built them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ of it.
     upkeep/updates        Lakeward's own, and its cache of filters, follow the commits of every writer
     upkeep/comparisons    one on trial is compared with the one that writes use
     upkeep/inserts        keys that a commit put into base files although logs have them
+    removals              indexes of the metadata table that Lakeward built and a Hudi writer removed soon: an event
     upkeep/checks         a sample of rows and entries, now and then
     upkeep/tasks          what of it runs elsewhere
 
@@ -21,8 +22,10 @@ from typing import Final
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, Refused, Unsupported
+from lakeward.index.writers_removal import WritersRemoval, find_removals
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
+from lakeward.protocol.metadata.build_notes import note_removals
 from lakeward.protocol.problem import problem_of
 from lakeward.protocol.progress import Engine
 from lakeward.protocol.refusals.eligibility import TableService
@@ -79,6 +82,7 @@ class IndexService(Service[IndexSettings]):
         compared = compare_tee(indexed, tasks, left=updates.left)
         looked = look_for_doubled_keys(indexed, tasks)
         checks = check_indexes(indexed, tasks, table_bytes=order.table_bytes)
+        removed = _note_removals(indexed, order)
         figures = JobFigures(
             index_commits=updates.commits,
             index_keys_verified=checks.keys,
@@ -88,13 +92,13 @@ class IndexService(Service[IndexSettings]):
             spark_jobs=tasks.engines.count(Engine.SPARK),
         )
         problems = (*updates.problems, *compared.problems, *looked.problems, *checks.problems)
-        did_something = updates.did_something or compared.commits or looked.was_due or checks.done
+        did_something = updates.did_something or compared.commits or looked.was_due or checks.done or removed
         result = JobResult.COMMITTED if did_something else JobResult.NOTHING
         return JobReport(
             JobResult.FAILED if problems else result,
             figures,
             problems=problems,
-            reasons=(*updates.reasons, *compared.reasons, *checks.reasons),
+            reasons=(*updates.reasons, *compared.reasons, *checks.reasons, *removed),
         )
 
     def concerns(self, memory: IndexMemory) -> Sequence[str]:
@@ -106,7 +110,7 @@ class IndexService(Service[IndexSettings]):
                 found.append(f"index {index.name} cannot be read")
         if memory.tee is not None and memory.tee.tee.wrong:
             found.append(f"index {memory.tee.shadow_name}, on trial, was wrong")
-        return found
+        return [*found, *(f"a Hudi writer removed {each.partition}" for each in memory.removed)]
 
 
 def _indexed(
@@ -127,12 +131,15 @@ def _demand(table: IndexCare, facts: TableFacts) -> ServiceDemand:
     memory.logs = find_log_coverage(table, snapshot, indexes)
     memory.tee = tee = find_tee(table, snapshot)
     memory.unlooked, unreadable = _unlooked(table, snapshot)
+    memory.removed = removed = find_removals(facts.storage, snapshot)
     see_indexes(table)
     due = describe_due(indexes)
     if tee is not None and is_comparison_due(tee):
         due.append(describe_comparison(tee))
     if memory.unlooked[0]:
         due.append(describe_look(memory.unlooked[0]))
+    if table.may_write:
+        due += [f"The removal of {each.partition} is to be noted" for each in removed if not each.is_noted]
     due += [
         f"The index {index.name} is to be compared with the rows" for index in indexes if is_check_due(index, table)
     ]
@@ -142,7 +149,7 @@ def _demand(table: IndexCare, facts: TableFacts) -> ServiceDemand:
     times = [update.due_at for update in updates if update is not None and update.due_at is not None]
     if any(now - build.newest_at < _BUILD_RESTS_AFTER for build in builds.values()):
         times.append(now + _BUILD_LOOK_SECONDS)
-    trouble = f"{_describe_trouble(indexes, tee)} {unreadable}".strip()
+    trouble = " ".join(filter(None, (_describe_trouble(indexes, tee), *map(_describe_removal, removed), unreadable)))
     return ServiceDemand(False, trouble, due_at=min(times, default=None))
 
 
@@ -152,6 +159,19 @@ def _unlooked(table: IndexCare, snapshot: TableSnapshot) -> tuple[tuple[int, int
         return commits_to_look_through(table, snapshot), ""
     except (BrokenFile, Refused, Unsupported) as error:
         return (0, 0), f"Whether commits doubled keys of logs is unknown. {problem_of(error).text}"
+
+
+def _note_removals(table: IndexCare, order: JobOrder) -> list[str]:
+    """Note what was found at the plan and is not noted yet, with a sentence for each."""
+    new = {each.partition for each in table.memory.removed if not each.is_noted}
+    if not new or not table.may_write:
+        return []
+    table.memory.removed = noted = note_removals(table.storage, order.scanned())
+    return [_describe_removal(each) for each in noted if each.partition in new]
+
+
+def _describe_removal(removal: WritersRemoval) -> str:
+    return f"The index {removal.partition} of the metadata table is gone. {removal.why}"
 
 
 def _describe_trouble(indexes: tuple[IndexStatus, ...], tee: TeeStatus | None) -> str:

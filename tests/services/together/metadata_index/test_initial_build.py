@@ -68,11 +68,13 @@ def build(
     storage: Storage | None = None,
     processes: Processes | None = None,
     make: MakeEntries | None = None,
+    *,
+    again: bool = False,
     **options: object,
 ) -> BuiltPartition | None:
     storage = storage or LocalStorage()
     table = serviced_table(str(base), storage, processes or ScriptedProcesses(), **options)
-    return build_partition(table, (make or of_keys)(base, storage, table))
+    return build_partition(table, (make or of_keys)(base, storage, table), again=again)
 
 
 def index_of(base: Path) -> dict[str, MetadataRecord]:
@@ -440,7 +442,7 @@ def test_an_unnamed_partition_is_replaced(tmp_path: Path) -> None:
     build(base)
     set_property(base, PARTITION_PROPERTY, ",".join(p for p in config(base).metadata_partitions if p != RECORD_INDEX))
     write(base, [("k8", 3, "a", "x")])
-    built = build(base)
+    built = build(base, again=True)
     assert built is not None and built.instant == "00000000000000004"
     assert places(base) == truth(base)
 

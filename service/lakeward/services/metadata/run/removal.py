@@ -15,7 +15,8 @@ columns.
 
 Stopped anywhere, the table is sound; what is left is a folder, which the same command finds and removes.
 
-Touches: under the table lock `hoodie.properties`, `.hoodie/metadata`, and folders of Lakeward below `.hoodie/.temp`.
+Touches: under the table lock `hoodie.properties`, `.hoodie/metadata`, folders of Lakeward below `.hoodie/.temp`, and
+         its notes of builds.
 Keeps:   1. nothing is removed while a writer is at work on it as far as that can be seen, by a heartbeat or an
             indexing, nor a partition of which a pending compaction of the metadata table names files;
          2. no folder is deleted that the properties on storage still name;
@@ -41,6 +42,7 @@ from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.protocol.index_out_of_use import put_in_use
 from lakeward.protocol.lock.lock_choice import LockOptions, open_lock
 from lakeward.protocol.lock.table_lock import Fence, OnWait, wait_silently
+from lakeward.protocol.metadata.build_notes import forget_builds
 from lakeward.protocol.owner import Processes
 from lakeward.protocol.refusals.eligibility import Refusal, refuse
 from lakeward.protocol.table_properties import recover_properties, update_properties
@@ -205,6 +207,7 @@ def _take_all_away(storage: Storage, removal: Removal, *, clock: Clock, attempt:
     if removal.is_empty:
         return []
     base_path = removal.base_path
+    forget_builds(storage, base_path, removal.named)
     if removal.named:
         update_properties(storage, base_path, _properties_after(storage, removal, clock), fence=fence)
         if RECORD_INDEX in removal.named:

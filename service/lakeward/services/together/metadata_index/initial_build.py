@@ -25,7 +25,8 @@ Keeps:   1. the properties name the partition last, and only where nothing was p
             table was read for the last time;
          2. stopped at any call, the table is as it was or has the index, and the next build ends it;
          3. a partition that the properties name is not touched;
-         4. the wait for writers is bounded.
+         4. the wait for writers is bounded;
+         5. what a Hudi writer removed within an hour of its build is not built again without a word of the operator.
 See:     docs/decisions/0160-indexes-of-the-metadata-table-are-built.md
 Source:  HoodieBackedTableMetadataWriter.initializeFromFilesystem, HoodieTable.getMetadataWriter (Hudi 1.2)
 """
@@ -48,6 +49,7 @@ from lakeward.format.partition_metadata import PROPERTIES_NAME, PartitionMetadat
 from lakeward.format.timeline.commit_metadata import write_commit_metadata
 from lakeward.format.timeline.instant import Instant, State
 from lakeward.index.index_type import IndexType
+from lakeward.index.writers_removal import find_removals
 from lakeward.protocol.attempts.attempt import Attempt, Publication
 from lakeward.protocol.attempts.fencing import fencing_of
 from lakeward.protocol.attempts.heartbeat import Life
@@ -55,6 +57,7 @@ from lakeward.protocol.creation import create_once, read_if_there
 from lakeward.protocol.index_out_of_use import put_in_use
 from lakeward.protocol.life_cycle import Unpublished, run_attempt, settle
 from lakeward.protocol.lock.table_lock import Fence
+from lakeward.protocol.metadata.build_notes import note_build, note_removals
 from lakeward.protocol.metadata.snapshot import newest_schema
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
@@ -123,8 +126,11 @@ class BuiltPartition:
     seconds: float
 
 
-def build_partition(table: ServicedTable, entries: PartitionEntries) -> BuiltPartition | None:
+def build_partition(table: ServicedTable, entries: PartitionEntries, *, again: bool = False) -> BuiltPartition | None:
     """None where the table has the partition.
+
+    Args:
+        again: also where a Hudi writer removed it within an hour of its last build.
 
     Raises:
         Refused: the table is not one that can have it; nothing was written.
@@ -134,12 +140,13 @@ def build_partition(table: ServicedTable, entries: PartitionEntries) -> BuiltPar
     started = table.clock.monotonic()
     table.watch_own()
     with table.locked() as fence:
-        service = _claim(table, entries, fence)
+        service = _claim(table, entries, fence, again=again)
     if service is None:
         entries.forget()  # what one left that died right after it was named
         return None
     completion_time = run_attempt(table, service)
     assert completion_time is not None, "its publication is whole, or an error"
+    note_build(table.storage, table.base_path, entries.partition, completion_time)
     entries.forget()
     files = service.files
     return BuiltPartition(
@@ -153,10 +160,11 @@ def build_partition(table: ServicedTable, entries: PartitionEntries) -> BuiltPar
     )
 
 
-def check_buildable(table: ServicedTable, partition: str) -> bool:
-    """Whether the table has the partition already. Raises `Refused` where it can have none."""
-    config = snapshot_with_metadata(table).snapshot.config
-    if partition in config.built_metadata_partitions:
+def check_buildable(table: ServicedTable, partition: str, *, again: bool = False) -> bool:
+    """Whether the table has the partition already. Raises `Refused` where it can have none, and without `again` where a
+    writer would soon remove it."""
+    snapshot = snapshot_with_metadata(table).snapshot
+    if partition in snapshot.config.built_metadata_partitions:
         return True
     if not fencing_of(table.storage).moves_aside:
         raise Refused(
@@ -165,6 +173,14 @@ def check_buildable(table: ServicedTable, partition: str) -> bool:
             "after another one had built it; this release builds in file systems only.",
             remedy="Let a Hudi writer build it: its next write does so where its options have the index on.",
         )
+    for removal in find_removals(table.storage, snapshot):
+        if removal.partition == partition and not again:
+            raise Refused(
+                f"The partition {partition} of the metadata table of {table.base_path} is not built again.",
+                why=removal.why,
+                remedy="See that the options of every writer of the table have the index on, and run the command with "
+                "--again.",
+            )
     return False
 
 
@@ -178,12 +194,13 @@ def first_at_work(timeline: Timeline) -> Instant | None:
     return None
 
 
-def _claim(table: ServicedTable, entries: PartitionEntries, fence: Fence) -> _Build | None:
+def _claim(table: ServicedTable, entries: PartitionEntries, fence: Fence, *, again: bool) -> _Build | None:
     recover_properties(table.storage, table.base_path, fence=fence)
     now = snapshot_with_metadata(table)
     if recover_metadata(table, now, fence=fence) | _end_dead_builds(table, now, fence):
         now = snapshot_with_metadata(table)
-    if check_buildable(table, entries.partition):
+    note_removals(table.storage, now.snapshot)
+    if check_buildable(table, entries.partition, again=again):
         return None
     instant = _next_build(now.table)
     attempt = metadata_attempt(table, now.table, instant, MetadataAction.DELTA_COMMIT)
