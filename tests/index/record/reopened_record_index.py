@@ -13,6 +13,7 @@ from lakeward.index.record.index_growth import Scaling
 from lakeward.index.record.merge_choice import MERGE_OPTIONS, MergeOptions
 from lakeward.index.record.record_index import BucketPart, RecordIndex
 from lakeward.index.record.record_manifest import RecordManifest, open_manifest
+from lakeward.protocol.index.bucket_tasks import BucketSpread
 from lakeward.protocol.index.record_index_writer import RecordIndexWriter, create_record_index
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
@@ -44,11 +45,13 @@ class ReopenedRecordIndex:
         *,
         storage: Storage | None = None,
         merges: MergeOptions = MERGE_OPTIONS,
+        spread: BucketSpread | None = None,
     ) -> None:
         self.folder = str(folder)
         self.storage = storage or LocalStorage()
         self._times = times
         self._merges = merges
+        self._spread = spread
 
     @property
     def is_global(self) -> bool:
@@ -90,4 +93,4 @@ class ReopenedRecordIndex:
         return RecordIndex(at, manifest, self._times(manifest.commits.keys()))
 
     def writer(self) -> RecordIndexWriter:
-        return RecordIndexWriter(self.storage, self.open(), merges=self._merges)
+        return RecordIndexWriter(self.storage, self.open(), merges=self._merges, spread=self._spread)

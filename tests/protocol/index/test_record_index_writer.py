@@ -23,6 +23,7 @@ from lakeward.index.record.merge_choice import MergeOptions
 from lakeward.index.record.record_file import FileKind
 from lakeward.index.record.record_manifest import RECORD_FORM, RecordManifest, find_manifest
 from lakeward.protocol.index import record_index_writer
+from lakeward.protocol.index.bucket_tasks import BucketSpread
 from lakeward.protocol.index.manifests import KEPT_SECONDS, REBASES, delete_unnamed
 from lakeward.protocol.index.record_index_writer import (
     create_record_index,
@@ -54,6 +55,7 @@ class Histories:
     is_global: bool
     folder: Path
     scaling: Scaling
+    spread: BucketSpread | None = None
     completed: dict[str, str] = field(default_factory=dict)
     waiting: list[str] = field(default_factory=list)
     archived: set[str] = field(default_factory=set)
@@ -64,7 +66,7 @@ class Histories:
     def __post_init__(self) -> None:
         new_record_index(self.folder, is_global=self.is_global, buckets=2, scaling=self.scaling)
         self.merges = MergeOptions(logs_max=3, log_ratio=0.5)
-        self.index = ReopenedRecordIndex(self.folder, self.times, merges=self.merges)
+        self.index = ReopenedRecordIndex(self.folder, self.times, merges=self.merges, spread=self.spread)
         self.memory = MemoryIndex(self.times, self.is_global)
 
     def times(self, instants) -> dict[str, str]:

@@ -16,7 +16,7 @@ import typer
 from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_count
 from lakeward.cli.configured_table import ZonedTable
-from lakeward.cli.index.builds import BuildArguments, ByteRateOption, describe_state, state_as_json
+from lakeward.cli.index.builds import BuildArguments, ByteRateOption, bucket_tasks, describe_state, state_as_json
 from lakeward.cli.index.filter_cache import build_cache, update_cache
 from lakeward.cli.index.group import work_watched
 from lakeward.cli.index.metadata_build import MetadataArguments, build_in_metadata_table
@@ -155,21 +155,27 @@ def build(
 
 
 def update(
+    *,
     opened: ZonedTable,
     index_type: OwnTypeOption = None,
+    engine: EngineArguments,
     keys_per_second: RateOption = None,
     url: DatabaseOption = None,
 ) -> Result:
     """Take in what was committed since, in the order in which it completed. The table is read only; no lock is taken.
 
-    Until then a lookup reads what these commits wrote, up to 256 MiB. Stopped midway, it goes on where it was.
+    Until then a lookup reads what these commits wrote, up to 256 MiB. Stopped midway, it goes on where it was. Files of
+    many buckets of a record index are written and merged by tasks.
 
     The cache of --type bloom gets the base files that came, and loses those that are gone.
     """
     index_type = _said(index_type, "update", _OWN)
     if index_type is IndexType.BLOOM:
         return update_cache(opened, opened.snapshot())
-    with indexes_of(opened, url).writer(index_type, keys_per_second=keys_per_second) as opens:
+    with (
+        bucket_tasks(opened, engine) as spread,
+        indexes_of(opened, url, spread=spread).writer(index_type, keys_per_second=keys_per_second) as opens,
+    ):
         updated = update_and_tidy(opened.storage, opens, opened.snapshot)
     document = {"base_path": opened.base_path, "type": index_type.value, "commits": list(updated.commits)}
     return Result(document=document | {"read_again": updated.read_again}, lines=[_commits_line(updated.commits)])

@@ -24,8 +24,10 @@ from lakeward.cli.options.values import parse_option
 from lakeward.cli.serviced import interruptible
 from lakeward.engine.task.entry import make_checkpoint_at
 from lakeward.index.key_checkpoints import FORM_VERSION
+from lakeward.protocol.index.bucket_tasks import run_bucket_task_at
 from lakeward.protocol.progress import Pace
 from lakeward.services.indexing.run.bucket_build import write_buckets_at
+from lakeward.services.indexing.run.bucket_dispatch import BucketDispatch
 from lakeward.services.indexing.run.build_work import BuildWork
 from lakeward.state.records import IndexBuildRecord, IndexCheckpoint
 
@@ -99,6 +101,13 @@ class BuildArguments:
                 on_read=on_read,
                 on_state=on_state,
             )
+
+
+@contextmanager
+def bucket_tasks(opened: ConfiguredTable, engine: EngineArguments) -> Iterator[BucketDispatch]:
+    """Tasks over buckets of a record index run on this engine. Raises `UsageError`."""
+    with engine.over(opened.settings, memory_bytes=opened.table.memory) as engines, interruptible() as guard:
+        yield BucketDispatch(engines.choose, partial(run_bucket_task_at, opened.base_path), guard)
 
 
 def _parse_rate(text: str) -> int | None:

@@ -35,6 +35,7 @@ from lakeward.state.index_entries import IndexEntries, TableEntries, opened_entr
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
+    from lakeward.protocol.index.bucket_tasks import BucketSpread
     from lakeward.table.snapshot import TableSnapshot
 
 
@@ -56,12 +57,19 @@ RateOption = Annotated[
 ]
 
 
-def indexes_of(opened: ConfiguredTable, url: str | None, *, keys_per_second: float | None = None) -> TableIndexes:
+def indexes_of(
+    opened: ConfiguredTable,
+    url: str | None,
+    *,
+    keys_per_second: float | None = None,
+    spread: BucketSpread | None = None,
+) -> TableIndexes:
     """The indexes of the table; one in a database is in the one of the configuration, or at the URL, and one in HBase
     at the URL. Says behind its use which entries of HBase were passed over.
 
     Args:
         keys_per_second: of an index in HBase.
+        spread: where much work on buckets of a record index runs; None: in this process.
     """
     in_hbase = None if url is None or not url.startswith(SCHEME) else parse_place(url)
     database_url = url if in_hbase is None else None
@@ -95,6 +103,7 @@ def indexes_of(opened: ConfiguredTable, url: str | None, *, keys_per_second: flo
         entries,
         database,
         open_hbase=None if in_hbase is None else partial(hbase, in_hbase),
+        spread=spread,
     )
 
 

@@ -1,6 +1,7 @@
 """A bucket file of a record index, as its manifest names it.
 
     data/<group>-<bucket>-<link>_<number>-<token>_<instant>.hfile
+    data/<share>_<number>-<token>_<instant>.entries                  what a task puts into buckets; no manifest names it
 
 *Group*, *bucket* and *link* say which file group of the index it is of: a bucket that was sealed goes on with its next
 link. *Number* is that of the manifest which the attempt had read that wrote it.
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 from lakeward.index.manifest_form import DATA_FOLDER
 
-_NAME = re.compile(r"\d+-\d+-\d+_(?P<number>\d+)-[0-9a-f]+_\w+\.hfile")
+_NAME = re.compile(r"(\d+-\d+-)?\d+_(?P<number>\d+)-[0-9a-f]+_\w+\.(hfile|entries)")
 
 
 class FileKind(StrEnum):
@@ -68,6 +69,11 @@ class RecordFile:
 
 def file_path(of: IndexGroup, *, number: int, token: str, instant: str) -> str:
     return f"{DATA_FOLDER}/{of.group}-{of.bucket}-{of.link}_{number}-{token}_{instant}.hfile"
+
+
+def stream_path(share: int, *, number: int, token: str, instant: str) -> str:
+    """The path of the entries of a task, below the folder of the index."""
+    return f"{DATA_FOLDER}/{share}_{number}-{token}_{instant}.entries"
 
 
 def number_of(name: str) -> int | None:

@@ -2,18 +2,19 @@
 has some out. The next manifest names them, or nothing ever reads them.
 
 Touches: the folder of the index, by new files.
-Memory:  a writer for each bucket.
+Memory:  a writer for each bucket, and 256 entries of each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from secrets import token_hex
 from typing import BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.base.paths import join
@@ -28,6 +29,10 @@ from lakeward.storage.storage import Storage
 
 Place = tuple[str | None, str | None]
 """A partition path and a file id."""
+
+
+_ROWS_A_BUCKET = 256
+_ROWS_MAX = 262_144
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +62,14 @@ def write_bucket_files(
     """
     number = len(manifest.groups) - 1
     group = manifest.groups[number]
-    ends: list[Place] = [(None, None), *places]
+    known: list[Place] = [(None, None), *places]
     with ExitStack() as stack:
         writers: dict[int, tuple[str, BucketFileWriter]] = {}
-        for keys, locations in entries:
+        for keys, locations in _long_batches(entries, _ROWS_A_BUCKET * group.buckets):
             record_keys, _ = split_entry_keys(keys, manifest.scope)
             numbers = bucket_numbers(record_keys, hash_name=group.hash_name, count=group.buckets)
+            order = np.argsort(_narrow(numbers), kind="stable")
+            ends = np.cumsum(np.bincount(numbers, minlength=group.buckets))
             for bucket in map(int, np.unique(numbers)):
                 if bucket not in writers:
                     at = IndexGroup(number, bucket, group.links[bucket])
@@ -70,9 +77,9 @@ def write_bucket_files(
                     sink = stack.enter_context(open_new_file(storage, folder, path))
                     writers[bucket] = path, BucketFileWriter(sink, scope=manifest.scope, with_instants=False)
                 writer = writers[bucket][1]
-                rows = np.flatnonzero(numbers == bucket)
+                rows = order[0 if bucket == 0 else ends[bucket - 1] : ends[bucket]]
                 distinct, codes = np.unique(locations[rows], return_inverse=True)
-                named = writer.places.intern(ends[code] for code in distinct)
+                named = writer.places.intern(known[code] for code in distinct)
                 writer.add_codes(keys.take(pa.array(rows)).cast(pa.binary()), named[codes], None)
         found = []
         for bucket, (path, writer) in sorted(writers.items()):
@@ -81,6 +88,31 @@ def write_bucket_files(
             sizes = stats.size_bytes, stats.entries, stats.tombstones
             found.append(RecordFile(at, of.kind, path, *sizes, of.instant, of.completed))
     return found
+
+
+def _narrow(numbers: npt.NDArray[np.int32]) -> npt.NDArray[np.int32] | npt.NDArray[np.uint16]:
+    """Numbers of 16 bits are sorted in one pass."""
+    return numbers.astype(np.uint16) if int(numbers.max()) <= np.iinfo(np.uint16).max else numbers
+
+
+def _long_batches(entries: Iterable[tuple[pa.Array, Codes]], rows_min: int) -> Iterator[tuple[pa.Array, Codes]]:
+    """The entries in batches of about so many rows or more, but no more than `_ROWS_MAX` of short ones: each bucket's
+    part of a batch costs a call."""
+    held, rows = list[tuple[pa.Array, Codes]](), 0
+    for keys, locations in entries:
+        held.append((keys, locations))
+        rows += len(keys)
+        if rows >= min(rows_min, _ROWS_MAX):
+            yield _joined(held)
+            held, rows = [], 0
+    if held:
+        yield _joined(held)
+
+
+def _joined(held: Sequence[tuple[pa.Array, Codes]]) -> tuple[pa.Array, Codes]:
+    if len(held) == 1:
+        return held[0]
+    return pa.concat_arrays([keys for keys, _ in held]), np.concatenate([codes for _, codes in held])
 
 
 def new_path(manifest: RecordManifest, of: IndexGroup, instant: str) -> str:

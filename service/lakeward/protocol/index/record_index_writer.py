@@ -16,14 +16,17 @@ Touches: the folder of the index; spill files.
 Keeps:   1. a change is there whole or not at all, and none is lost to another process's;
          2. a delta goes to the newest group and the open link of its bucket;
          3. a merge changes no answer;
-         4. memory is bounded: what sorting takes, and a writer for each bucket that is touched.
+         4. memory is bounded: what sorting takes, and a writer for each bucket that is touched;
+         5. what tasks write is what this process would write, and goes with an attempt that fails.
 See:     docs/decisions/0080-the-table-of-the-record-index.md
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from secrets import token_hex
 
 import numpy as np
@@ -38,22 +41,33 @@ from lakeward.index.key_changes.table_commits import newest_change
 from lakeward.index.location import LOCATIONS, PARTITION_PATH, RECORD_KEY
 from lakeward.index.manifest_form import DATA_FOLDER, list_manifests, manifest_path
 from lakeward.index.record.bucket_hash import default_bucket_count
-from lakeward.index.record.bucket_merge import merge_bucket_files
 from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.entry_sorter import EntrySorter
 from lakeward.index.record.index_growth import grow
-from lakeward.index.record.merge_choice import MERGE_OPTIONS, MergeDecision, MergeOptions, MergeType, choose_merge
+from lakeward.index.record.merge_choice import MERGE_OPTIONS, MergeDecision, MergeOptions, choose_merge
 from lakeward.index.record.record_file import FileKind, IndexGroup, RecordFile
 from lakeward.index.record.record_index import BucketPart, RecordIndex, newest_first, visible_at
 from lakeward.index.record.record_manifest import RECORD_FORM, RecordManifest
 from lakeward.index.record.record_options import LOOKUP_OPTIONS, LookupOptions
 from lakeward.index.settlement import check_not_built, check_not_late, settled_first, undone_commits
 from lakeward.protocol.creation import create_once
-from lakeward.protocol.index.bucket_files import FilesOf, new_path, open_new_file, write_bucket_files
+from lakeward.protocol.index.bucket_files import FilesOf, write_bucket_files
+from lakeward.protocol.index.bucket_tasks import (
+    BucketSpread,
+    BucketTask,
+    entries_of,
+    files_tasks,
+    is_worth_tasks,
+    merge_tasks,
+    merged,
+)
 from lakeward.protocol.index.manifests import delete_unnamed, publish
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.timeline import Timeline
+
+_ENTRY_BYTES = 60
+"""What an entry of an update takes in a stream, about: by that the engine of its tasks is chosen."""
 
 
 class RecordIndexWriter:
@@ -62,8 +76,20 @@ class RecordIndexWriter:
 
     can_index_log_files = True
 
-    def __init__(self, storage: Storage, index: RecordIndex, *, merges: MergeOptions = MERGE_OPTIONS) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        index: RecordIndex,
+        *,
+        merges: MergeOptions = MERGE_OPTIONS,
+        spread: BucketSpread | None = None,
+    ) -> None:
+        """
+        Args:
+            spread: where work on many buckets runs; None: in this process.
+        """
         self._storage = storage
+        self._spread = spread
         self._index = index
         self._merges = merges
         self._token = token_hex(8)
@@ -77,9 +103,10 @@ class RecordIndexWriter:
         *,
         merges: MergeOptions = MERGE_OPTIONS,
         options: LookupOptions = LOOKUP_OPTIONS,
+        spread: BucketSpread | None = None,
     ) -> RecordIndexWriter:
         """The index as of the snapshot. Raises what `RecordIndex.of` does."""
-        return cls(storage, RecordIndex.of(storage, snapshot, folder, options=options), merges=merges)
+        return cls(storage, RecordIndex.of(storage, snapshot, folder, options=options), merges=merges, spread=spread)
 
     def __reduce__(self) -> str | tuple[object, ...]:
         """To tasks, which look keys up and write nothing, the index alone travels."""
@@ -208,53 +235,23 @@ class RecordIndexWriter:
                 may_be.setdefault(file.of, []).append(file)
         return [choose_merge(files, self._merges) for _, files in sorted(may_be.items())]
 
-    def _merge_all(self, decisions: Iterable[MergeDecision]) -> None:
+    def _merge_all(self, decisions: Sequence[MergeDecision]) -> None:
         """Small merges become visible together: there may be one in each bucket."""
-        done: list[tuple[Sequence[RecordFile], RecordFile]] = []
-        entries = 0
-        for decision in decisions:
-            done.append((decision.files, self._merged(decision)))
-            entries += sum(file.entries for file in decision.files)
-            if entries >= self._merges.entries_published:
-                self._publish_merges(done)
-                done, entries = [], 0
-        if done:
-            self._publish_merges(done)
+        tasks = self._tasks_for(
+            len(decisions), sum(map(entries_of, decisions)), _bytes_of(decisions), is_streamed=False
+        )
+        for part in _published_together(decisions, self._merges.entries_published * tasks):
+            if tasks == 1:
+                into = [merged(self._storage, self._index, decision) for decision in part]
+            else:
+                into = self._run(merge_tasks(self._index, part, tasks), _bytes_of(part))
+            self._publish_merges([file for decision in part for file in decision.files], into)
 
-    def _merged(self, decision: MergeDecision) -> RecordFile:
-        index, files = self._index, decision.files
-        of = files[0].of
-        is_full = decision.type is MergeType.FULL
-        is_oldest = of.group == 0 and of.link == 0
-        newest = files[0]
-        completed = visible_at(newest, index.counted)
-        unsettled = frozenset(index.manifest.commits)
-        path = new_path(index.manifest, of, newest.instant)
-        with open_new_file(self._storage, index.folder, path) as sink:
-            stats = merge_bucket_files(
-                [index.open_file(self._storage, file) for file in files],
-                sink,
-                scope=index.manifest.scope,
-                keeps_tombstones=not (is_full and is_oldest),
-                unsettled=unsettled,
-                is_valid=index.counts,
-            )
-        named = frozenset[str]().union(*(file.names for file in files)) & unsettled
-        kind = FileKind.BASE if is_full else FileKind.MERGED
-        sizes = stats.size_bytes, stats.entries, stats.tombstones
-        return RecordFile(of, kind, path, *sizes, newest.instant, completed, tuple(sorted(named)))
-
-    def _publish_merges(self, done: Sequence[tuple[Sequence[RecordFile], RecordFile]]) -> None:
-        """
-        Args:
-            done: the files that were merged, and what they became.
-        """
-        merged = [file for files, _ in done for file in files]
-
+    def _publish_merges(self, files: Sequence[RecordFile], into: Sequence[RecordFile]) -> None:
         def change(manifest: RecordManifest) -> RecordManifest:
-            if not {file.stretch for file in merged} <= {file.stretch for file in manifest.files}:
+            if not {file.stretch for file in files} <= {file.stretch for file in manifest.files}:
                 raise _faster("merged its files, or forgot one of their commits")
-            return manifest.with_merged(merged, [into for _, into in done])
+            return manifest.with_merged(files, into)
 
         self._publish(change, self._index.counted)
 
@@ -326,7 +323,28 @@ class RecordIndexWriter:
             return []
         places = list(zip(*(column.to_pylist() for column in sorter.places.texts()), strict=True))
         entries = ((keys, locations.to_numpy()) for keys, locations in sorter.entries())
-        return write_bucket_files(self._storage, self._index.folder, manifest, entries, places, of)
+        folder, size = self._index.folder, sorter.rows * _ENTRY_BYTES
+        tasks = self._tasks_for(min(manifest.groups[-1].buckets, sorter.rows), sorter.rows, size, is_streamed=True)
+        if tasks == 1:
+            return write_bucket_files(self._storage, folder, manifest, entries, places, of)
+        divided = files_tasks(self._storage, folder, manifest, entries, places, of, tasks=tasks)
+        try:
+            return self._run(divided, size)
+        finally:
+            for task in divided:
+                self._storage.delete(join(folder, task.stream.path))
+
+    def _tasks_for(self, files: int, entries: int, size: int, *, is_streamed: bool) -> int:
+        """The number of tasks for so many files of the index with so many entries."""
+        worth = partial(is_worth_tasks, files=files, entries=entries, is_streamed=is_streamed)
+        if self._spread is None or files < 2 or not worth(math.inf):  # before an engine is started for it
+            return 1
+        tasks = min(files, self._spread.at_once(size))
+        return tasks if worth(tasks) else 1
+
+    def _run(self, tasks: Sequence[BucketTask], size: int) -> list[RecordFile]:
+        assert self._spread is not None, "one task is not divided"
+        return [file for files in self._spread.run(tasks, size) for file in files]
 
 
 def create_record_index(storage: Storage, folder: str, empty: RecordManifest) -> None:
@@ -414,6 +432,23 @@ def moved_record_index(storage: Storage, folder: str, to: str) -> None:
 
     publish(storage, folder, RECORD_FORM, newest, change, by="move")
     storage.delete_folder(join(folder, newest.moved_to or DATA_FOLDER))
+
+
+def _bytes_of(decisions: Iterable[MergeDecision]) -> int:
+    return sum(file.size for decision in decisions for file in decision.files)
+
+
+def _published_together(decisions: Iterable[MergeDecision], entries_max: int) -> Iterator[list[MergeDecision]]:
+    """The merges in parts of so many entries or a merge more."""
+    part, entries = list[MergeDecision](), 0
+    for decision in decisions:
+        part.append(decision)
+        entries += entries_of(decision)
+        if entries >= entries_max:
+            yield part
+            part, entries = [], 0
+    if part:
+        yield part
 
 
 def _still(settled: Mapping[str, str], manifest: RecordManifest) -> dict[str, str]:

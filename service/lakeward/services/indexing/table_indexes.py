@@ -41,6 +41,7 @@ from lakeward.index.record.record_index import RecordIndex
 from lakeward.index.record.record_manifest import RecordManifest, find_manifest
 from lakeward.index.record.record_options import RecordOptions
 from lakeward.index.tee import read_tee
+from lakeward.protocol.index.bucket_tasks import BucketSpread
 from lakeward.protocol.index.record_index_writer import (
     RecordIndexWriter,
     create_record_index,
@@ -145,6 +146,8 @@ class TableIndexes:
     clock: Clock = field(default_factory=SystemClock)
     open_hbase: Callable[[], AbstractContextManager[HBaseSource]] | None = field(default=None, repr=False)
     """Opens the index in HBase that is asked for."""
+    spread: BucketSpread | None = field(default=None, repr=False)
+    """Tasks over buckets of a record index run there; None: in this process."""
 
     @contextmanager
     def reader(self, kind: LookupType, *, is_judged: bool = False, with_logs: bool = False) -> Iterator[OpenIndex]:
@@ -328,8 +331,9 @@ class RecordPlace:
             self.indexes.is_another(IndexType.RECORD)
 
     def open(self, snapshot: TableSnapshot) -> RecordIndexWriter:
-        options = self.indexes.record.lookup
-        return RecordIndexWriter.of(self.indexes.storage, snapshot, self._folder, options=options)
+        indexes = self.indexes
+        options, spread = indexes.record.lookup, indexes.spread
+        return RecordIndexWriter.of(indexes.storage, snapshot, self._folder, options=options, spread=spread)
 
     def drop(self) -> bool:
         was_there = drop_record_index(self.indexes.storage, self._folder)
