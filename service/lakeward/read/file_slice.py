@@ -44,7 +44,7 @@ from lakeward.format.avro.schema import keeping_nested_floats, table_schema
 from lakeward.format.file_name import resolve
 from lakeward.format.log.change_log import ChangedRows
 from lakeward.format.parquet.base_file import BaseFileShape, open_base_file, read_shape
-from lakeward.format.parquet.batches import BATCH_ROWS, ParquetBatches
+from lakeward.format.parquet.batches import BATCH_ROWS, ParquetBatches, WantedKeys
 from lakeward.format.parquet.behind import Ahead
 from lakeward.format.parquet.key_summary import SealedKeys
 from lakeward.format.parquet.read_meter import ReadMeter
@@ -520,11 +520,18 @@ class MergedSlice:
             batch_rows=self._batch_rows(schema),
             bytes_max=self._input.budget.batch,
             choose=self._choose if (self._query.prunes and not self._by_places) or self._left_out else None,
+            wanted_keys=self._wanted_keys,
             meter=self.meter,
         )
         for batch in batches:
             keyed = with_made_keys(batch, self._input.key_fields)
             yield keyed if self._by_places else self._query.predicate.on_keys.chosen(keyed)
+
+    @property
+    def _wanted_keys(self) -> WantedKeys | None:
+        """Which keys are wanted of the rows of the base file; None: all, or keys that are not stored."""
+        is_asked = self._query.prunes and not self._by_places and not self._input.key_fields
+        return self._query.predicate.wanted_keys if is_asked else None
 
     def _batch_rows(self, schema: pa.Schema) -> int:
         """More rows at once where few columns are read: as many as are a window's, by a guess of what values take."""

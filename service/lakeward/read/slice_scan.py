@@ -32,7 +32,7 @@ from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.bloom_lookup import SIMPLE_TYPE_CODE, BloomRows
 from lakeward.format.parquet.base_file import count_rows, open_base_file
-from lakeward.format.parquet.batches import ChooseGroups, ParquetBatches
+from lakeward.format.parquet.batches import ChooseGroups, ParquetBatches, WantedKeys
 from lakeward.format.parquet.key_summary import (
     BLOOM_KEY,
     BLOOM_TYPE_KEY,
@@ -188,6 +188,7 @@ def base_rows(
     key_fields: Collection[str] = (),
     choose: ChooseGroups | None = None,
     with_bloom: bool = False,
+    wanted_keys: WantedKeys | None = None,
     meter: ReadMeter | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a base file as they are in it, whatever lies on it. Raises `BrokenFile`, `Unsupported`, `NotFound`.
@@ -199,9 +200,12 @@ def base_rows(
         key_fields: those of the columns of which keys are made.
         choose: which row groups are read; None: all.
         with_bloom: `choose` finds the file's bloom filter in its footer.
+        wanted_keys: rows with other record keys, as they are stored, may be left out.
     """
     with storage.open_input(path) as source:
-        for batch in open_base_file(source, columns, name=name, choose=choose, with_bloom=with_bloom, meter=meter):
+        for batch in open_base_file(
+            source, columns, name=name, choose=choose, with_bloom=with_bloom, wanted_keys=wanted_keys, meter=meter
+        ):
             yield with_made_keys(batch, tuple(key_fields))
 
 
@@ -254,6 +258,7 @@ def _stored(
         key_fields=key_fields,
         choose=choose_undecided if query.by_statistics and ranged.conditions else None,
         with_bloom=bool(ranged.on_keys.conditions),
+        wanted_keys=ranged.wanted_keys if query.by_statistics else None,
         meter=meter,
     )
     for batch in batches:

@@ -45,7 +45,7 @@ from lakeward.format.avro.schema import AvroField, AvroKind, block_schema, parse
 from lakeward.format.hfile.reader import HFileReader
 from lakeward.format.log.block import KEY_COLUMN, BlockType, HeaderKey, LogBlock, read_content_range
 from lakeward.format.parquet.base_file import repeated_strings
-from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS, ChooseGroups, ParquetBatches
+from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS, ChooseGroups, ParquetBatches, WantedKeys
 from lakeward.format.parquet.footer import TAIL_BYTES, footer_bytes, is_encrypted
 from lakeward.format.parquet.pages import BadPage
 from lakeward.format.parquet.read_meter import ReadMeter
@@ -116,6 +116,7 @@ def read_data_block(
     columns: Collection[str] | None = None,
     choose: ChooseGroups | None = None,
     dictionaries: Collection[str] = (),
+    wanted_keys: WantedKeys | None = None,
     meter: ReadMeter | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a data block, in block order and in the schema of its header.
@@ -127,6 +128,7 @@ def read_data_block(
         columns: the names of those that come out; None for all.
         choose: the row groups of a Parquet block to read, by its footer; without it all of them.
         dictionaries: columns of strings that come as dictionaries out of Parquet blocks.
+        wanted_keys: rows of Parquet blocks with other record keys may be left out.
     """
     schema_json = block.headers.get(HeaderKey.SCHEMA)
     if schema_json is None:
@@ -141,7 +143,18 @@ def read_data_block(
                 meter.rows += batch.num_rows
             yield batch
     elif block.type is BlockType.PARQUET_DATA:
-        yield from _read_parquet(file, block, schema_json, batch_rows, bytes_max, columns, choose, dictionaries, meter)
+        schema = block_schema(schema_json, where=block.where)
+        yield from read_parquet_rows(
+            file,
+            block,
+            schema if columns is None else pa.schema([column for column in schema if column.name in columns]),
+            batch_rows=batch_rows,
+            bytes_max=bytes_max,
+            choose=choose,
+            dictionaries=dictionaries,
+            wanted_keys=wanted_keys,
+            meter=meter,
+        )
     else:
         raise Unsupported(
             f"{block.where} is of type {block.type.name}.",
@@ -312,32 +325,6 @@ def _check_text(batch: pa.RecordBatch, block: LogBlock) -> None:
         raise _broken(block, f"a value is not of its type: {invalid}") from None
 
 
-def _read_parquet(
-    file: BinaryIO,
-    block: LogBlock,
-    schema_json: str,
-    batch_rows: int,
-    bytes_max: int,
-    columns: Collection[str] | None,
-    choose: ChooseGroups | None,
-    dictionaries: Collection[str],
-    meter: ReadMeter | None,
-) -> Iterator[pa.RecordBatch]:
-    schema = block_schema(schema_json, where=block.where)
-    if columns is not None:
-        schema = pa.schema([column for column in schema if column.name in columns])
-    yield from read_parquet_rows(
-        file,
-        block,
-        schema,
-        batch_rows=batch_rows,
-        bytes_max=bytes_max,
-        choose=choose,
-        dictionaries=dictionaries,
-        meter=meter,
-    )
-
-
 def read_parquet_rows(
     file: BinaryIO,
     block: LogBlock,
@@ -347,6 +334,7 @@ def read_parquet_rows(
     bytes_max: int = BATCH_BYTES_MAX,
     choose: ChooseGroups | None = None,
     dictionaries: Collection[str] = (),
+    wanted_keys: WantedKeys | None = None,
     meter: ReadMeter | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a Parquet block in the schema that is asked for, as `read_data_block` gives them in its own."""
@@ -360,7 +348,9 @@ def read_parquet_rows(
         source = ParquetBatches(cast(BinaryIO, _Section(file, block)), where=block.where, bytes_max=bytes_max)
         names = [name for name in source.schema.names if name in wanted]
         groups = None if choose is None else choose(source)
-        for batch in source.read(names, rows_max=batch_rows, groups=groups, dictionaries=coded, meter=meter):
+        for batch in source.read(
+            names, rows_max=batch_rows, groups=groups, dictionaries=coded, wanted_keys=wanted_keys, meter=meter
+        ):
             yield project(batch, schema, where=block.where)
     except (pa.ArrowException, OSError, BadPage) as broken:
         if is_of_storage(broken):

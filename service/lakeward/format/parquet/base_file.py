@@ -38,7 +38,7 @@ from lakeward.base.errors import BrokenFile
 from lakeward.format.avro.column_names import META_COLUMNS, OPERATION_COLUMN
 from lakeward.format.bloom_lookup import TYPE_CODE
 from lakeward.format.bloom_size import ROW_BYTES_MAX
-from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS, ChooseGroups, ParquetBatches
+from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS, ChooseGroups, ParquetBatches, WantedKeys
 from lakeward.format.parquet.behind import Behind
 from lakeward.format.parquet.counted_sink import CountedSink
 from lakeward.format.parquet.key_summary import SEAL_KEY, Extent, KeySummary, SealedKeys, seal
@@ -352,6 +352,7 @@ def open_base_file(
     bytes_max: int = BATCH_BYTES_MAX,
     choose: ChooseGroups | None = None,
     with_bloom: bool = False,
+    wanted_keys: WantedKeys | None = None,
     meter: ReadMeter | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a base file in file order, in `schema`: columns the file does not have are filled in as by `project`,
@@ -362,6 +363,7 @@ def open_base_file(
     Args:
         choose: without it all row groups are read.
         with_bloom: `choose` finds the file's bloom filter in its footer.
+        wanted_keys: rows with other record keys may be left out.
     """
     where = f"the base file {name}"
     with broken_if_unreadable(name):
@@ -380,7 +382,14 @@ def open_base_file(
                 nothing = pa.RecordBatch.from_struct_array(pa.nulls(min(batch_rows, rows - start), pa.struct([])))
                 yield project(nothing, schema, where=where)
             return
-        for batch in file.read(columns, rows_max=batch_rows, groups=groups, dictionaries=dictionaries, meter=meter):
+        for batch in file.read(
+            columns,
+            rows_max=batch_rows,
+            groups=groups,
+            dictionaries=dictionaries,
+            wanted_keys=wanted_keys,
+            meter=meter,
+        ):
             yield project(batch, schema, where=where, naive_is_utc=naive_is_utc)
 
 

@@ -7,13 +7,14 @@ inflate it is read as places in the dictionary, and cut to size before these bec
 Touches: the file it is given, by seeking and reading.
 Keeps:   1. no batch, decoded, takes more than the budget; nor do the pages that it comes from;
          2. a row that does is an error that names its key, its column and its file;
-         3. the rows are all rows of the file in their order, each once.
+         3. the rows are all rows of the file in their order, each once; or those of some row groups, or those with keys
+            that are wanted: of the others pages are not read that hold none of them (`null_pages`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,7 @@ import pyarrow.parquet as pq
 from lakeward.base.errors import Unsupported
 from lakeward.base.quantities import format_size
 from lakeward.format.parquet.metadata_without_bloom import metadata_without_bloom
+from lakeward.format.parquet.null_pages import NullPages
 from lakeward.format.parquet.pages import Chunk, PageWatch, TooMuch, chunks_of, longest_value
 from lakeward.format.parquet.read_meter import ReadMeter
 
@@ -36,6 +38,11 @@ _FEWER = 8
 # The library reads this much ahead of a page, and the watch counts what is in it.
 _BUFFER_BYTES = 16 * 1024
 _KEY_COLUMN = "_hoodie_record_key"
+_OTHERS_MIN = 4
+"""Columns that take so many times what the keys take are worth a look at the keys before."""
+
+WantedKeys = Callable[[pa.Array], pa.Array]
+"""Says of record keys which are wanted; what it says of null counts for nothing."""
 
 
 class ParquetBatches:
@@ -67,12 +74,14 @@ class ParquetBatches:
         rows_max: int = BATCH_ROWS,
         groups: Sequence[int] | None = None,
         dictionaries: Collection[str] = (),
+        wanted_keys: WantedKeys | None = None,
         meter: ReadMeter | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The columns, batch by batch. Values of lists may be in dictionaries.
 
         Args:
             groups: numbers of row groups; None for all.
+            wanted_keys: rows with other record keys may be left out.
             dictionaries: columns of byte strings that come as dictionaries.
             meter: counts what is read, and what is not.
         """
@@ -83,8 +92,11 @@ class ParquetBatches:
         for group in groups:
             if meter is not None:
                 meter.row_groups += 1
-                meter.bytes_read += sum(each.end - each.start for each in chunks_of(self.metadata, group, columns))
-            for batch in self._read_group(group, columns, rows_max, dictionaries):
+            if wanted_keys is None or not self._is_worth_asking(group, columns):
+                batches = self._read_group(group, columns, rows_max, dictionaries, meter)
+            else:
+                batches = self._read_wanted(group, columns, rows_max, dictionaries, wanted_keys, meter)
+            for batch in batches:
                 if meter is not None:
                     meter.rows += batch.num_rows
                 yield batch
@@ -93,10 +105,62 @@ class ParquetBatches:
         facts = self.metadata.row_group(group)
         return sum(int(facts.column(at).total_compressed_size) for at in range(facts.num_columns))
 
+    def _is_worth_asking(self, group: int, columns: Sequence[str]) -> bool:
+        """The key column is small beside the columns that are read, so that it may be read before them."""
+        if _KEY_COLUMN not in columns:
+            return False
+        sizes = {each.path: each.end - each.start for each in chunks_of(self.metadata, group, columns)}
+        return _OTHERS_MIN * sizes[_KEY_COLUMN] <= sum(sizes.values())
+
+    def _read_wanted(
+        self,
+        group: int,
+        columns: Sequence[str],
+        rows_max: int,
+        dictionaries: Collection[str],
+        wanted_keys: WantedKeys,
+        meter: ReadMeter | None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows with these keys, of which those without a key are never left out."""
+        masks = [
+            pc.or_(wanted_keys(keys), keys.is_null()).to_numpy(zero_copy_only=False)
+            for batch in self._read_group(group, [_KEY_COLUMN], rows_max, (), meter)
+            for keys in [batch.column(0)]
+        ]
+        is_wanted = np.concatenate([np.zeros(0, dtype=np.bool_), *masks])
+        wanted = np.flatnonzero(is_wanted)
+        if not len(wanted):
+            return
+        if len(wanted) == len(is_wanted):
+            yield from self._read_group(group, columns, rows_max, dictionaries, meter)
+            return
+        pages = NullPages(self._source, chunks_of(self.metadata, group, columns), wanted)
+        self._watch = PageWatch(cast(BinaryIO, pages), self._bytes_max)
+        try:
+            at = 0
+            for batch in self._read_group(group, columns, rows_max, dictionaries, None):
+                chosen = batch.filter(pa.array(is_wanted[at : at + batch.num_rows]))
+                at += batch.num_rows
+                if chosen.num_rows:
+                    yield chosen
+                if at > wanted[-1]:
+                    break
+        finally:
+            self._watch = PageWatch(self._source, self._bytes_max)
+            if meter is not None:
+                meter.bytes_read += pages.bytes_read
+
     def _read_group(
-        self, group: int, columns: Sequence[str], rows_max: int, dictionaries: Collection[str]
+        self,
+        group: int,
+        columns: Sequence[str],
+        rows_max: int,
+        dictionaries: Collection[str],
+        meter: ReadMeter | None,
     ) -> Iterator[pa.RecordBatch]:
         chunks = chunks_of(self.metadata, group, columns)
+        if meter is not None:
+            meter.bytes_read += sum(each.end - each.start for each in chunks)
         for chunk in chunks:
             chunk.stays_dictionary = chunk.path in dictionaries
         rows_in_group = self.metadata.row_group(group).num_rows

@@ -19,6 +19,8 @@ from lakeward.base.kernel import I64, TWO_I64, U8_IN, kernel, types
 from lakeward.format.parquet.thrift_compact import CompactReader, Fields
 
 DATA_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 2, 3
+PLAIN_DICTIONARY, RLE_DICTIONARY = 2, 8
+"""Encodings of values that are places in the dictionary."""
 
 _DEPTH_MAX = 4
 _STOP, _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _STRUCT = 0, 1, 2, 3, 7, 8, 12

@@ -30,17 +30,19 @@ from lakeward.format.parquet.page_header import (
     DATA_PAGE,
     DATA_PAGE_V2,
     DICTIONARY_PAGE,
+    PLAIN_DICTIONARY,
+    RLE_DICTIONARY,
     PageHeader,
     read_page_header,
 )
 from lakeward.format.parquet.thrift_compact import EndsTooEarly
 
 _HEAD_BYTES = 4096
-_HEADER_BYTES_MAX = 16 * 1024 * 1024
+HEADER_BYTES_MAX = 16 * 1024 * 1024
 _LENGTH_BYTES = 4
 _LEVEL_BYTES = 4  # a definition and a repetition level of each value
 
-_PLAIN_DICTIONARY, _DELTA_BYTE_ARRAY, _RLE_DICTIONARY = 2, 7, 8
+_DELTA_BYTE_ARRAY = 7
 _BYTE_ARRAY = "BYTE_ARRAY"
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 
@@ -79,6 +81,8 @@ class Chunk:
     width: int
     """Bytes of a decoded value, 0 where that differs."""
     codec: str
+    may_be_null: bool = False
+    """A column by itself, at the top of the schema, whose values may be null."""
     dictionary_stored_bytes: int = 0
     """Stored bytes of the dictionary, by the footer."""
     dictionary_bytes: int = 0
@@ -146,7 +150,7 @@ class Chunk:
             return levels + _LENGTH_BYTES * values
         if self.width:
             return levels + self.width * values
-        if page.encoding in (_PLAIN_DICTIONARY, _RLE_DICTIONARY):
+        if page.encoding in (PLAIN_DICTIONARY, RLE_DICTIONARY):
             longest = self.dictionary_bytes if self.longest is None else self.longest
             return levels + (longest + _LENGTH_BYTES) * values
         if page.encoding == _DELTA_BYTE_ARRAY:  # each value may begin with all that the one before it was
@@ -173,7 +177,7 @@ class Chunk:
             offset = header.end + header.stored_bytes
             found = True
         self._partial = data[offset:]
-        if len(self._partial) > _HEADER_BYTES_MAX:
+        if len(self._partial) > HEADER_BYTES_MAX:
             raise BadPage(f"the page header of the column {self.path} at byte {self._next_header} does not end")
         return found
 
@@ -273,6 +277,9 @@ def chunks_of(metadata: Any, group: int, columns: Sequence[str]) -> list[Chunk]:
                 is_flat=column.max_repetition_level == 0,
                 width=width,
                 codec=chunk.compression,
+                may_be_null=column.max_repetition_level == 0
+                and column.max_definition_level == 1
+                and column.path == column.name,
                 dictionary_stored_bytes=chunk.data_page_offset - start,
             )
         )
@@ -302,10 +309,14 @@ def longest_value(source: BinaryIO, chunk: Chunk, *, bytes_max: int) -> int:
 
 
 def _decompressed(page: bytes, size: int, codec: str) -> bytes:
-    # What the library calls LZ4 here has no frame around it.
-    name = "lz4_raw" if codec == "LZ4" else codec.lower()
-    data: bytes = pa.decompress(page, size, name, asbytes=True)
+    data: bytes = pa.decompress(page, size, codec_name(codec), asbytes=True)
     return data
+
+
+def codec_name(codec: str) -> str:
+    """What the library calls a codec of column chunks."""
+    # What it calls LZ4 here has no frame around it.
+    return "lz4_raw" if codec == "LZ4" else codec.lower()
 
 
 @kernel(types.int64(U8_IN))

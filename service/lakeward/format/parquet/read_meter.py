@@ -13,7 +13,8 @@ class ReadMeter:
     """One for a read, or for several that are reported together."""
 
     rows: int = 0
-    """Rows that were decoded, of base files and of logs, whatever happened to them."""
+    """Rows that files gave out, of base files and of logs, whatever happened to them: without those that were left out
+    for their keys."""
     row_groups: int = 0
     """Row groups of base files and of Parquet blocks that were read."""
     row_groups_skipped: int = 0

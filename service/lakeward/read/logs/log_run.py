@@ -192,6 +192,7 @@ class LogRun:
         """The same of all records, deletes too."""
         self._query = query
         self._keys = query.predicate.on_keys
+        self._wanted_keys = query.predicate.wanted_keys if query.prunes and not merge.key_fields else None
         self._watches_keys = bool(query.predicate.on_values.conditions)
         self._meter = ReadMeter() if meter is None else meter
         self._key_fields = tuple(merge.key_fields)
@@ -381,6 +382,7 @@ class LogRun:
             columns=None if self._query.columns is None else self._stored_schema.names,
             choose=self._choose if self._query.prunes else None,
             dictionaries=[column.name for column in self.schema if pa.types.is_dictionary(column.type)],
+            wanted_keys=self._wanted_keys if places is None else None,
             meter=self._meter,
         ):
             from_avro = block.type is not BlockType.PARQUET_DATA

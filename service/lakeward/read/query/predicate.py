@@ -17,6 +17,7 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeward.format.parquet.batches import WantedKeys
 from lakeward.format.parquet.row_groups import RowGroup
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.read.query.filter import FilterColumn, Membership, Node
@@ -40,6 +41,14 @@ class Predicate:
     @property
     def on_values(self) -> Predicate:
         return Predicate(tuple(each for each in self.conditions if each.columns != (RECORD_KEY_FIELD,)))
+
+    @property
+    def wanted_keys(self) -> WantedKeys | None:
+        """Which record keys the conditions on them choose; None where there is none."""
+        on_keys = self.on_keys
+        if not on_keys.conditions:
+            return None
+        return lambda keys: on_keys.mask(pa.RecordBatch.from_arrays([keys], [RECORD_KEY_FIELD]))
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array | None:
         """Which rows of a batch are wanted; None where no condition says anything. The batch has the columns."""
