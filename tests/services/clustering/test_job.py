@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from lakeward.config.choices import ForeignServices
+from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobResult
 from lakeward.services.clustering.job import DAY_SECONDS, SERVICE, ClusteringMemory
@@ -20,7 +21,10 @@ from lakeward.services.clustering.plan.pauses import BYTES_FIRST
 from lakeward.services.clustering.run import clusterer
 from lakeward.services.clustering.run.layout_records import load_layout_records
 from lakeward.services.clustering.settings import ClusteringSettings
+from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.decision import Reason
+from lakeward.services.compaction.plan.planner import planner_of
+from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.service import ServiceDemand
 from lakeward.storage.local import LocalStorage
 from lakeward.table.file_group import FileSlice
@@ -115,6 +119,22 @@ def test_it_waits_for_a_pause_of_the_writers(tmp_path: Path) -> None:
     bench.run(JobKind.CLUSTERING)
     assert [each.partition_path for each in scan(bench.path).latest_slices] == ["p", "p", "p", "q"]
     assert not demand(bench).is_due
+
+
+def test_what_a_compaction_held_is_looked_at_again(tmp_path: Path) -> None:
+    """A compaction that was requested before the newest write holds file groups; when it ends, they are packed, though
+    no newer write came."""
+    bench = bench_of(tmp_path)
+    snapshot = scan(bench.path)
+    instant = str(int(snapshot.timeline.completed_writes[-1].time) - 1)
+    plan = planner_of(CompactionType.FULL, GroupFilter(), {})(snapshot, instant, {})
+    requested = bench.path / ".hoodie" / "timeline" / f"{instant}.compaction.requested"
+    operations = tuple(replace(each, operation_type=None) for each in plan.operations)
+    requested.write_bytes(write_compaction_plan(CompactionPlan(operations)))
+    assert demand(bench).file_groups == 2
+    requested.unlink()
+    bench.serving.clock.sleep(DAY_SECONDS)
+    assert demand(bench).file_groups == 6
 
 
 def test_a_writer_without_heartbeats(tmp_path: Path) -> None:

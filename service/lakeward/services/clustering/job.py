@@ -62,6 +62,7 @@ from lakeward.services.service import Care, Fact, JobOrder, JobTraits, Service, 
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.instant_content import InstantContents
+from lakeward.table.timeline.service_instants import SERVICES_OF_ONE
 
 if TYPE_CHECKING:
     from lakeward.protocol.section import SettingsSection
@@ -103,8 +104,9 @@ class Packable(NamedTuple):
 class ClusteringLook:
     """What there was to pack when that was planned last."""
 
-    at: str
-    """The newest completed write then."""
+    at: tuple[str, ...]
+    """The newest completed write then, and the pending services, which hold file groups: one may end after a write that
+    was requested later."""
     again_at: float
     """It is not planned again before."""
     packed: tuple[Packable, ...]
@@ -275,9 +277,9 @@ def _left_none(facts: TableFacts, known: _LeftNone | None, now: float) -> _LeftN
 def _looked(facts: TableFacts, care: Care[ClusteringRules]) -> ClusteringLook:
     snapshot, memory, now = facts.snapshot, care.memory, facts.clock.now()
     look: ClusteringLook | None = memory.look
-    written = snapshot.timeline.completed_writes
-    newest = written[-1].time if written else ""
-    if look is not None and (look.at == newest or now < look.again_at):
+    at = tuple(each.time for each in snapshot.timeline.completed_writes[-1:])
+    at += tuple(each.time for each in snapshot.timeline.pending if each.action in SERVICES_OF_ONE)
+    if look is not None and (look.at == at or now < look.again_at):
         return look
     began = facts.clock.monotonic()
     selected = care.selected(snapshot.partitions)
@@ -285,7 +287,7 @@ def _looked(facts: TableFacts, care: Care[ClusteringRules]) -> ClusteringLook:
     planned = _planned(facts, snapshot, care, partitions=selected, excluded=_excluded(care, memory))
     took = facts.clock.monotonic() - began
     packed = tuple(Packable(each.partition_path, len(each.slices), each.bytes) for each in planned.plan.packed)
-    return ClusteringLook(newest, now + took * _TIMES_ITS_COST, packed, runs, planned.depth)
+    return ClusteringLook(at, now + took * _TIMES_ITS_COST, packed, runs, planned.depth)
 
 
 class _Planned(NamedTuple):
