@@ -21,6 +21,7 @@ from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any, TypeVar
+from uuid import UUID
 
 from pytest import MonkeyPatch
 from sqlalchemy import delete
@@ -56,12 +57,18 @@ from lakeward.services.archive.settings import ArchiveSettings
 from lakeward.services.clean.job import CleanService
 from lakeward.services.clean.plan.policy import CleanPolicyKind
 from lakeward.services.clean.settings import CleanSettings
+from lakeward.services.clustering.job import ClusteringService
+from lakeward.services.clustering.run.tasks import run_task_at
+from lakeward.services.clustering.settings import ClusteringSettings
 from lakeward.services.compaction.job import TableCompaction
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.decision import Choice
 from lakeward.services.rollback.settings import RollbackSettings
 from lakeward.services.service import StoredIndexes, TableFacts
 from lakeward.services.services import ROUND
+from lakeward.services.ttl.job import TtlService
+from lakeward.services.ttl.plan.options import SELECTED
+from lakeward.services.ttl.settings import TtlSettings
 from lakeward.state.records import ControlKind, ControlRecord, DaemonRecord, TargetKind
 from lakeward.state.store import Store, open_store
 from lakeward.state.store_tables import metadata, store_identity
@@ -71,7 +78,7 @@ from lakeward.table.snapshot import take_snapshot
 from lakeward.table.timeline.service_instants import ServiceName
 from tests.faults import Killed
 from tests.simulation.compactors import SETTINGS
-from tests.simulation.dispatcher import SimulatedDispatcher, merge_ids
+from tests.simulation.dispatcher import SimulatedDispatcher, merge_ids, pack_ids
 from tests.simulation.history import History
 from tests.simulation.process_storage import Fault, Faults, ProcessStorage
 from tests.simulation.reader import read_timeline
@@ -88,6 +95,8 @@ from tests.simulation.writer import Table, create_table
 T = TypeVar("T")
 
 BUSY_SECONDS = (40.0, 60.0, 150.0)
+BUSY_SECONDS_OF_ALL = (150.0, 400.0)
+"""A clustering begins and ends in pauses of the writers, so it takes longer until some have met one."""
 SETS_CLOCKS = 0.4
 """In how many runs clocks are set. No host sleeps here: its daemon wakes up with leases that it thinks safe, since its
 monotonic clock stood meanwhile (docs/state.md)."""
@@ -112,8 +121,10 @@ def the_store() -> Store:
     return open_store("sqlite://", clock=SimpleNamespace(now=lambda: 0.0, monotonic=lambda: 0.0, sleep=lambda s: None))
 
 
-SERVICES = tuple(kind for kind in ROUND if kind not in {JobKind.CLUSTERING, JobKind.TTL})
-"""What the daemons do: files of this world are stand-ins, which a clustering cannot read, and no partition expires."""
+KEEP_SECONDS = (20.0, 60.0)
+EXPIRING = "p=1"
+"""The partition that expires, and that writers write to less often."""
+STAND_INS: Mapping[Callable[..., Any], Callable[..., Any]] = {run_operation_at: merge_ids, run_task_at: pack_ids}
 
 
 def empty_store() -> Store:
@@ -312,7 +323,9 @@ class Daemon:
         def open_storage(location: str) -> tuple[Storage, str]:
             return ProcessStorage(world, process, run.storage, run.faults), location
 
-        dispatcher = SimulatedDispatcher(world, process, fails=run.dispatch_fails, longest=run.longest)
+        self.dispatcher = dispatcher = SimulatedDispatcher(
+            world, process, fails=run.dispatch_fails, longest=run.longest
+        )
         self.runner = SimulatedRunner(world, process)
         record = DaemonRecord(process.name, "lakeward", "0", started_at=clock.now(), beat_at=clock.now())
         processes = SimulatedProcesses(world, process)
@@ -327,7 +340,7 @@ class Daemon:
             open_storage=open_storage,
             dispatchers=dispatchers,
             task_at=lambda task, location: (
-                partial(merge_ids, open_storage(location)[0]) if task is run_operation_at else _no_check
+                partial(STAND_INS[task], open_storage(location)[0]) if task in STAND_INS else _no_check
             ),
             database=NO_INDEXES,
             identity=ServiceName("lakeward", run.store_id),
@@ -413,6 +426,7 @@ class Daemons(History):
         """What no operator sets, with other values; undone after the run."""
         self.all_services = all_services
         self.retained = random.choice([1, 2, 3]) if all_services else None
+        self.keep = random.choice(KEEP_SECONDS) if all_services else None
         self.done: Counter[JobKind] = Counter()
         """Jobs that achieved something, as the store says."""
         self.store = empty_store()
@@ -428,7 +442,7 @@ class Daemons(History):
         self.expire = random.choice([None, None, 300.0])
         self.hosts = random.choice([("one", "one"), ("one", "two")])
         self.settings = self._settings(random)
-        self.tables = self._tables(random.choice([1, 1, 2, 4]))
+        self.tables = self._tables(random.choice([1, 1, 2] if all_services else [1, 1, 2, 4]))
         self.daemons: list[Daemon] = []
         self.scanned_at: dict[str, float] = {}
         self.jobs = 0
@@ -458,7 +472,7 @@ class Daemons(History):
             locks=LockSettings(writers=Writers.SHARE, expire=self.expire).waiting(random.choice([0.0, 30.0])),
             discovery=DiscoverySettings(roots=("/lake",)),
             defaults=TableSettings(
-                services=SERVICES if self.all_services else (JobKind.COMPACTION,),
+                services=ROUND if self.all_services else (JobKind.COMPACTION,),
                 type=kind,
                 planner=({} if kind is CompactionType.FULL else SETTINGS)
                 | {"hoodie.compact.inline.max.delta.commits": random.choice(["1", "1", "5"])},
@@ -489,8 +503,13 @@ class Daemons(History):
             return {}
         for name, values in {
             "clean.job.AFTER_COMMITS": [1, 3],
+            "clean.job.FOREIGN_QUIET_SECONDS": [300.0],
             "archive.job.AFTER_COMMITS": [1],
             "rollback.job.QUIET_SECONDS": [20.0, 100.0],
+            "clustering.plan.pauses.WHILE_SECONDS": [5.0, 60.0],
+            "clustering.run.clusterer.uuid4": [lambda: UUID(int=random.getrandbits(128))],
+            "clustering.job.DAY_SECONDS": [60.0],
+            "ttl.job.LOOK_SECONDS": [20.0],
         }.items():
             self.constants.setattr(f"lakeward.services.{name}", random.choice(values))
         return {
@@ -507,7 +526,9 @@ class Daemons(History):
                     "hoodie.timeline.compaction.batch.size": "2",
                 },
             ),
+            "clustering": ClusteringSettings(min_groups=2),
             "rollback": RollbackSettings(silent_after=300.0),
+            "ttl": TtlSettings(keep=self.keep, notice=20.0, hudi={SELECTED: EXPIRING}),
         }
 
     def _tables(self, number: int) -> list[Table]:
@@ -516,11 +537,14 @@ class Daemons(History):
         if world.random.random() < 0.2:
             names.append("/lake/shadow")
         tables = [
-            create_table(world, self.storage, name, partitions=1, lock_expire_seconds=self.expire) for name in names
+            create_table(
+                world, self.storage, name, partitions=2 if self.all_services else 1, lock_expire_seconds=self.expire
+            )
+            for name in names
         ]
         for table in tables:
             table.watch.shadow = table.base_path == "/lake/shadow"
-            table.watch.retained = self.retained
+            table.watch.retained, table.watch.keep = self.retained, self.keep
         watches = {table.base_path: table.watch for table in tables}
 
         def changed(change: str, path: str) -> None:
@@ -537,7 +561,8 @@ class Daemons(History):
         world = self.world
         for number, table in enumerate(self.tables):
             plans = 0.0 if table.watch.shadow else 0.3
-            self.spawn_writer(number, table, busy=(1.0, 30.0), plans=plans, services=not self.all_services)
+            opens, services = (0.6, False) if self.all_services else (0.2, True)
+            self.spawn_writer(number, table, busy=(1.0, 30.0), opens=opens, plans=plans, services=services)
         for number, host in enumerate(self.hosts):
             self.spawn(f"daemon-{number}", host, partial(self._daemon_for_ever, number), after=number * 7.0)
         self.spawn("operator", "operators", self._operate)
@@ -545,7 +570,8 @@ class Daemons(History):
             self.spawn("signals", "operators", self._freeze)
         if world.random.random() < SETS_CLOCKS:
             self.spawn_clocks(())
-        world.run(seconds=max(BUSY_SECONDS) if self.freezes else world.random.choice(BUSY_SECONDS))
+        busy = BUSY_SECONDS_OF_ALL if self.all_services else BUSY_SECONDS
+        world.run(seconds=max(busy) if self.freezes else world.random.choice(busy))
 
     def end(self) -> None:
         super().end()
@@ -652,6 +678,7 @@ class Daemons(History):
         self.longest = 1.0
         for daemon in self.daemons:
             daemon.runner.is_to_freeze = False
+            daemon.dispatcher.longest = self.longest
         for table in self.tables:
             self.store.controls.add(
                 ControlRecord(ControlKind.RESUME, TargetKind.TABLE, table.base_path, "peace", "us", at=world.wall)
@@ -713,9 +740,10 @@ class Daemons(History):
         wanted = [f"{each.file_id} wants {each.choice}" for each in outcome.decisions if each.choice is not Choice.NONE]
         if self.all_services:
             facts = TableFacts(self.storage, snapshot, SimulatedClock(self.world, self._judge), None, NO_INDEXES)
-            for service in (CleanService(), ArchiveService()):
+            for service in (ClusteringService(), TtlService(), CleanService(), ArchiveService()):
                 demands = service.demand(facts, served.care_of(service, service.new_memory(), {}))
-                wanted += [demand.why for demand in demands.values() if demand.is_due]
+                waits = service.kind in {JobKind.CLUSTERING, JobKind.TTL}
+                wanted += [demand.why for demand in demands.values() if demand.is_due or (waits and demand.why)]
         return wanted
 
     def _watch_the_scans(self) -> None:

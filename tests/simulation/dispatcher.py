@@ -13,27 +13,22 @@ from typing import Any
 from lakeward.base.errors import LakewardError
 from lakeward.base.paths import join
 from lakeward.engine.dispatch.dispatcher import Done, Failure, Progress
+from lakeward.engine.task.operation_output import output_path
 from lakeward.engine.task.operation_spec import OperationKind, OperationResult, OperationSpec
-from lakeward.format.file_name import parse_log_file
+from lakeward.format.file_name import BaseFileName, parse_log_file
 from lakeward.protocol.progress import Engine
-from lakeward.read.slice_input import MergeCounts
+from lakeward.read.slice_input import MergeCounts, SliceInput
+from lakeward.services.clustering.run.packed_file import PackSpec
 from lakeward.storage.storage import Storage
+from lakeward.write.handles.stats import created_stat
+from lakeward.write.target import TargetResult, WriteContext, WrittenFile
 from tests.simulation.data_files import base_file, fold, log_file, read_base_file, read_log_file
 from tests.simulation.world import Process, World
 
 
 def merge_ids(storage: Storage, spec: OperationSpec, task_attempt: int) -> OperationResult:
     """Stands in for `run_operation`, with sets of ids for rows."""
-    ids: set[int] = set()
-    if spec.slice.base_file is not None:
-        ids |= read_base_file(storage.read(join(spec.slice.base_path, spec.slice.base_file))).ids
-    logs = []
-    for path in spec.slice.log_files:
-        name = parse_log_file(posixpath.basename(path))
-        assert name is not None
-        logs.append((name.instant, read_log_file(storage.read(join(spec.slice.base_path, path)))))
-    log_ids, sources = fold(logs)
-    ids |= log_ids
+    ids, sources = _read(storage, spec.slice)
     is_log = spec.kind is OperationKind.LOG
     data = log_file(spec.slice.instant, ids, sources=sources) if is_log else base_file(ids)
     name_text = spec.file_name(task_attempt)
@@ -54,6 +49,34 @@ def merge_ids(storage: Storage, spec: OperationSpec, task_attempt: int) -> Opera
     )
 
 
+def pack_ids(storage: Storage, context: WriteContext, spec: PackSpec, task_attempt: int) -> TargetResult:
+    """Stands in for the task of a clustering, in the same way."""
+    target, place = spec.target, context.place(spec.target)
+    ids = set[int]().union(*(_read(storage, each)[0] for each in spec.slices))
+    name, data = BaseFileName(target.file_id, place.token(task_attempt), context.instant).text, base_file(ids)
+    with storage.open_output(output_path(storage, place, name)) as file:
+        file.write(data)
+    storage.create(place.done_path(task_attempt, rows=len(ids)), b"")
+    stat = created_stat(
+        target, file_id=target.file_id, name=name, size_bytes=len(data), rows=len(ids), deletes=0, seconds=1.0
+    )
+    written = WrittenFile(name, len(data), stat, (), replaces_base_file=False)
+    return TargetResult(target.index, target.partition_path, (written,))
+
+
+def _read(storage: Storage, slice_: SliceInput) -> tuple[set[int], list[str]]:
+    """The ids of a slice, and the instants of the logs that count."""
+    logs = []
+    for path in slice_.log_files:
+        name = parse_log_file(posixpath.basename(path))
+        assert name is not None
+        logs.append((name.instant, read_log_file(storage.read(join(slice_.base_path, path)))))
+    ids, sources = fold(logs)
+    if slice_.base_file is not None:
+        ids |= read_base_file(storage.read(join(slice_.base_path, slice_.base_file))).ids
+    return ids, sources
+
+
 class SimulatedDispatcher:
     """Runs one spec after the other; each takes seconds to minutes, and some fail."""
 
@@ -66,7 +89,8 @@ class SimulatedDispatcher:
         self._world = world
         self._process = process
         self._fails = fails
-        self._longest = longest
+        self.longest = longest
+        """Seconds that a task takes at most."""
 
     def run(
         self,
@@ -79,7 +103,7 @@ class SimulatedDispatcher:
         random = self._world.random
         outcomes: list[Done[Any] | Failure] = []
         for index, spec in enumerate(specs):
-            self._world.sleep(self._process, random.uniform(0.1, self._longest))
+            self._world.sleep(self._process, random.uniform(0.1, self.longest))
             try:
                 if random.random() < self._fails:
                     raise OSError("injected: an executor was lost")

@@ -13,7 +13,9 @@ Keeps:   1. every committed write id is visible, and nothing else is;
          8. a clean of Lakeward plans only what no reader as of the retained commits needs, and no pending plan; a
             rollback
             of Lakeward only what a dead writer left;
-         9. a completed instant leaves the timeline only once it is in the history, the oldest ones first.
+         9. a completed instant leaves the timeline only once it is in the history, the oldest ones first;
+        10. a clustering of Lakeward leaves each row in one file group; a deletion of expired partitions takes only rows
+            that are old enough, and no others are gone.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ from tests.simulation.reader import (
     read_avro,
     read_table,
     read_timeline,
+    replaced_by,
+    replaced_groups,
 )
 from tests.simulation.world import World
 
@@ -57,8 +61,16 @@ class TableWatch:
         """Write ids that readers must see."""
         self.cleaned: set[str] = set()
         """Paths that a clean may delete."""
+        self.written: dict[int, float] = {}
+        """When the write of each id was requested."""
+        self.groups: list[tuple[str, str]] = []
+        """File groups that a committed write made, and that none replaced."""
         self.retained: int | None = None
         """How many commits cleans of Lakeward retain; None: none is done."""
+        self.keep: float | None = None
+        """How many seconds rows stay at least; None: for ever."""
+        self._visible: dict[tuple[str, str], frozenset[int]] = {}
+        """What was visible in each group when that was looked at last."""
         self.dead_writes: set[str] = set()
         """Instants of all writers that died."""
         self.unscheduled: set[str] = set()
@@ -124,6 +136,7 @@ class TableWatch:
             self.world.broken(f"{self.base_path}: writes {sorted(ghosts)} are visible and not committed")
         for problem in view.problems:
             self.world.broken(problem)
+        self._visible = view.ids
         instants = read_timeline(self.storage, self.base_path)
         for time, each in instants.completed.items():
             if len(each) > 1:
@@ -208,7 +221,9 @@ class TableWatch:
                 self._check_dead(name, partition, names)
         if action == "rollback":
             failed = read_avro(self.storage.read(path))["instantToRollback"]["commitTime"]
-            if failed not in self.dead_writes:
+            # Whether a replacement of Lakeward may be rolled back its heartbeat says, which is looked at when it ends.
+            requested = f"{self._timeline}/{failed}.replacecommit.requested"
+            if failed not in self.dead_writes and not self._owner.get(requested, WRITER).startswith("daemon"):
                 self.world.broken(f"{self.base_path}: {name} is of {failed}, whose writer lives")
 
     def _check_dead(self, name: str, partition: str, file_names: tuple[str, ...]) -> None:
@@ -217,6 +232,7 @@ class TableWatch:
         instants = read_timeline(self.storage, self.base_path)
         commits = sorted(time for time in instants.completed if instants.completion_time(time) is not None)
         oldest = commits[-self.retained] if len(commits) >= self.retained else ""
+        replaced = replaced_groups(self.storage, instants)
         bases = read_table(self.storage, self.base_path, (partition,)).completed_bases
         planned = planned_files(self.storage, self.base_path, instants)
         for each in file_names:
@@ -226,7 +242,10 @@ class TableWatch:
                 log = LOG_FILE.fullmatch(each)
                 assert log is not None, each
                 file_id, since = log[1], instants.completion_time(log[2]) or "~"
-            if not any(since < base <= oldest for base in bases.get((partition, file_id), ())):
+            newer = [*bases.get((partition, file_id), ())]
+            if group_replaced := replaced.get((partition, file_id)):
+                newer.append(group_replaced)
+            if not any(since < base <= oldest for base in newer):
                 self.world.broken(f"{self.base_path}: {name} takes {each}, which readers as of {oldest} need")
             if each in planned:
                 self.world.broken(f"{self.base_path}: {name} takes {each}, which a pending plan needs")
@@ -235,12 +254,28 @@ class TableWatch:
     def _check_completed_by_us(self, name: str, actions: set[str]) -> None:
         if self.retained is not None and actions & {"clean", "rollback"}:
             return
-        if not actions & {"compaction", "logcompaction"}:
+        commit = self.storage.read(f"{self._timeline}/{name}")
+        if self.retained is not None and "replacecommit" in actions:
+            self._check_replaced(name, commit)
+        elif not actions & {"compaction", "logcompaction"}:
             self.world.broken(f"{self.base_path}: {name} completes no plan of a compaction")
-        stats = read_avro(self.storage.read(f"{self._timeline}/{name}"))["partitionToWriteStats"]
-        for each in stats.values():
+        for each in read_avro(commit)["partitionToWriteStats"].values():
             for stat in each:
                 self._referenced.add(posixpath.join(self.base_path, stat["path"]))
+
+    def _check_replaced(self, name: str, commit: bytes) -> None:
+        """A clustering, of which the next look shows that it lost nothing, or a deletion of expired partitions."""
+        replaced, stats = replaced_by(commit), read_avro(commit)["partitionToWriteStats"]
+        self.groups[:] = [group for group in self.groups if group not in replaced]
+        self.groups += [(partition, stat["fileId"]) for partition, each in sorted(stats.items()) for stat in each]
+        if read_avro(commit)["operationType"] != "DELETE_PARTITION":
+            return
+        assert self.keep is not None
+        gone = frozenset[int]().union(*(self._visible.get(group, frozenset()) for group in replaced))
+        young = [id_ for id_ in gone if self.world.time - self.written[id_] < self.keep]
+        if young and not self.world.clocks_are_set:
+            self.world.broken(f"{self.base_path}: {name} deletes writes {sorted(young)}, which are too young")
+        self.committed -= gone
 
     def _check_plans(self) -> None:
         instants = read_timeline(self.storage, self.base_path)

@@ -2,7 +2,7 @@
 
 Hudi's rules for layout 2: a base file counts when its instant is completed, also where that has left for the history;
 a log belongs to the newest slice that began before the log's instant completed; a pending compaction opens a slice, and
-readers merge it with the one before.
+readers merge it with the one before. A file group that a commit on the timeline replaced is not read.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import io
 import json
 import posixpath
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import fastavro
@@ -138,6 +139,21 @@ def planned_groups(storage: MemoryStorage, base_path: str, instants: Instants, a
     return groups
 
 
+def replaced_groups(storage: MemoryStorage, instants: Instants) -> dict[tuple[str, str], str]:
+    """The file groups that completed instants on the timeline replaced, each with the instant that did."""
+    groups: dict[tuple[str, str], str] = {}
+    for time, each in instants.completed.items():
+        for _, action, path in each:
+            if action == "replacecommit":
+                groups |= dict.fromkeys(replaced_by(storage.read(path)), time)
+    return groups
+
+
+def replaced_by(commit: bytes) -> list[tuple[str, str]]:
+    replaced = read_avro(commit)["partitionToReplaceFileIds"] or {}
+    return [(partition, file_id) for partition, file_ids in sorted(replaced.items()) for file_id in file_ids]
+
+
 @dataclass
 class Group:
     bases: dict[str, list[tuple[str, Content]]] = field(default_factory=lambda: defaultdict(list))
@@ -153,6 +169,8 @@ class View:
     problems: tuple[str, ...] = ()
     completed_bases: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     """Maps a group to the instants of its base files that count, oldest first."""
+    ids: dict[tuple[str, str], frozenset[int]] = field(default_factory=dict)
+    """What is visible, by the group that it is in."""
 
 
 def read_table(storage: MemoryStorage, base_path: str, partitions: tuple[str, ...]) -> View:
@@ -171,15 +189,20 @@ def read_table(storage: MemoryStorage, base_path: str, partitions: tuple[str, ..
                     content = read_log_file(storage.read(status.path))
                     groups[partition, file_id].logs.append((instant, status.path, content))
     opened = planned_groups(storage, base_path, instants, "compaction")
-    visible: set[int] = set()
+    replaced = replaced_groups(storage, instants)
+    ids: dict[tuple[str, str], frozenset[int]] = {}
     problems: list[str] = []
     for group_id, group in groups.items():
         for instant, bases in group.bases.items():
             if len(bases) > 1:
                 problems.append(f"{group_id} has two committed base files at {instant}: {[path for path, _ in bases]}")
-        visible |= _visible_of(group, instants, opened.get(group_id, []))
+        if group_id not in replaced:
+            ids[group_id] = frozenset(_visible_of(group, instants, opened.get(group_id, [])))
+    times = Counter(chain.from_iterable(ids.values()))
+    if len(times) < times.total():
+        problems.append(f"{base_path}: {sorted(id_ for id_, number in times.items() if number > 1)} are there twice")
     bases = {group_id: sorted(group.bases) for group_id, group in groups.items()}
-    return View(frozenset(visible), tuple(problems), bases)
+    return View(frozenset(times), tuple(problems), bases, ids)
 
 
 def _visible_of(group: Group, instants: Instants, opened: list[str]) -> set[int]:

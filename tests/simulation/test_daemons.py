@@ -8,12 +8,17 @@ from functools import partial
 import pytest
 
 from lakeward.protocol.job_kind import JobKind
-from tests.simulation.daemons import SERVICES, Daemons
+from lakeward.protocol.pause_of_writers import PauseOfWriters
+from lakeward.services.services import ROUND
+from lakeward.services.ttl.plan import ttl_plan
+from tests.simulation.daemons import Daemons
 from tests.simulation.history import EACH_CHUNK, play_chunk
+from tests.simulation.world import Violation
 
 RUNS = 40
 RUNS_OF_ALL_SERVICES = 8
-BUSY = (0, 21)
+RUNS_UNTIL_RED = 24
+BUSY = (2, 6)
 """Seeds by which every service has something to do between them, and processes die over it."""
 NOTHING_TO_DO = {JobKind.INDEX}
 """The tables of this world have no index."""
@@ -32,7 +37,8 @@ def test_two_daemons_several_tables(chunk: int) -> None:
 @pytest.mark.parametrize("chunk", EACH_CHUNK)
 @pytest.mark.slow
 def test_all_services(chunk: int) -> None:
-    """The same where writers leave it to the daemons to roll failed writes back, to clean and to archive."""
+    """The same where writers leave it to the daemons to roll failed writes back, to clean and to archive, and where
+    these cluster small file groups and delete what expired of one partition."""
     play_chunk(chunk, RUNS_OF_ALL_SERVICES, partial(Daemons, all_services=True))
 
 
@@ -40,10 +46,41 @@ def test_all_services(chunk: int) -> None:
 def test_each_service_has_something_to_do() -> None:
     """Or the test above proves nothing."""
     done = sum((Counter(Daemons(seed, all_services=True).play().done) for seed in BUSY), Counter[JobKind]())
-    assert all(done[service] for service in SERVICES if service not in NOTHING_TO_DO), done
+    assert all(done[service] for service in ROUND if service not in NOTHING_TO_DO), done
+
+
+@pytest.mark.slow
+@pytest.mark.wide
+def test_a_clustering_beside_a_write_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of clusterings that wait for no writer one makes a write fail, or loses its rows."""
+    monkeypatch.setattr(PauseOfWriters, "await_writers", lambda pause: None)
+    monkeypatch.setattr(PauseOfWriters, "is_clear", lambda pause: True)
+    assert "fails for" in first_red(7)
+
+
+@pytest.mark.slow
+@pytest.mark.wide
+def test_a_deletion_of_what_is_too_young_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where ages are taken for more than they are, rows go too early."""
+    reason = ttl_plan._reason
+    monkeypatch.setattr(ttl_plan, "_reason", lambda since, held, options, now: reason(since, held, options, now + 45.0))
+    assert "too young" in first_red(8)
+
+
+def first_red(seed: int) -> str:
+    """What the first run from this seed on says that goes wrong."""
+    for each in range(seed, seed + RUNS_UNTIL_RED):
+        try:
+            Daemons(each, all_services=True).play()
+        except Violation as violation:
+            return str(violation)
+    return "none goes wrong"
 
 
 @pytest.mark.slow
 def test_a_seed_is_a_run() -> None:
     """The same seed does the same, call for call."""
     assert Daemons(3).play().world.trace == Daemons(3).play().world.trace
+    of_all = (Daemons(1, all_services=True) for _ in range(2))
+    first, second = (each.play().world.trace for each in of_all)
+    assert first == second

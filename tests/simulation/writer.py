@@ -41,7 +41,7 @@ from tests.simulation.data_files import SCHEMA, base_file, log_file
 from tests.simulation.invariants import TableWatch
 from tests.simulation.memory_storage import MemoryStorage
 from tests.simulation.process_storage import Faults, ProcessStorage
-from tests.simulation.reader import BASE_FILE, planned_groups, read_avro, read_table, read_timeline
+from tests.simulation.reader import BASE_FILE, planned_groups, read_avro, read_table, read_timeline, replaced_by
 from tests.simulation.world import Process, SimulatedClock, Timer, World
 
 PROPERTIES = """hoodie.table.name=t
@@ -78,8 +78,6 @@ class Table:
     partitions: tuple[str, ...]
     watch: TableWatch
     lock_expire_seconds: float | None = None
-    groups: list[tuple[str, str]] = field(default_factory=list)
-    """Groups that a committed write made."""
     next_id: int = 0
     next_group: int = 0
     dead_writes: list[str] = field(default_factory=list)
@@ -116,21 +114,28 @@ class Writer:
         self._storage = ProcessStorage(table.world, process, table.storage, switch or Faults())
         self._clock = SimulatedClock(table.world, process)
 
-    def upsert(self, *, dies: float = 0.0) -> None:
-        """A delta commit of log files in some groups, and sometimes of a new group."""
-        random, table = self._world.random, self._table
-        groups = random.sample(table.groups, k=random.randint(1, min(3, len(table.groups)))) if table.groups else []
-        new = []
-        if not groups or random.random() < 0.2:
-            new = [(random.choice(table.partitions), f"g{table.next_group}")]
-            table.next_group += 1
-        dies_after = random.randrange(2, 4 + len(groups)) if random.random() < dies else None
+    def upsert(self, *, dies: float = 0.0, opens: float = 0.2) -> None:
+        """A delta commit of log files in some groups, and sometimes of a new group; more often of the first partition.
 
+        Which groups it writes to it finds out once it is requested, as a writer does that looks its keys up.
+
+        Args:
+            opens: how likely it opens a new group beside others.
+        """
+        random, table = self._world.random, self._table
+        partitions = random.choice([table.partitions, table.partitions[:1]])
         with self._lock():
             instant = self._next_time()
             heartbeat = self._start_heartbeat(instant)
             self._create(f"{instant}.deltacommit.requested", b"")
-        remembered = self._remember()
+        began, remembered = self._world.time, self._remember()
+        there = [group for group in table.watch.groups if group[0] in partitions]
+        groups = random.sample(there, k=random.randint(1, min(3, len(there)))) if there else []
+        new = []
+        if not groups or random.random() < opens:
+            new = [(random.choice(partitions), f"g{table.next_group}")]
+            table.next_group += 1
+        dies_after = random.randrange(2, 4 + len(groups)) if random.random() < dies else None
         self._create(f"{instant}.deltacommit.inflight", _profile(groups, new))
         stats: dict[str, list[WriteStat]] = {}
         ids: set[int] = set()
@@ -138,6 +143,7 @@ class Writer:
             if dies_after == number + 2:
                 return self._die(instant, heartbeat)
             table.next_id += 1
+            table.watch.written[table.next_id] = began
             if (partition, file_id) in new:
                 name, data = f"{file_id}_{number}-7-0_{instant}.parquet", base_file({table.next_id})
             else:
@@ -156,7 +162,7 @@ class Writer:
                 return self._die(instant, heartbeat)
             self._complete(instant, "deltacommit", _commit(stats, "UPSERT"), ids)
         self._end_heartbeat(instant, heartbeat)
-        table.groups += new
+        table.watch.groups += new
 
     def _die(self, instant: str, heartbeat: Timer) -> None:
         """It fails, and says so, or its process is killed."""
@@ -184,7 +190,7 @@ class Writer:
         pending = {
             time
             for time in instants.pending.keys() - instants.completed.keys()
-            if instants.pending_actions(time) & {"commit", "deltacommit", "compaction"}
+            if instants.pending_actions(time) & {"commit", "deltacommit", "replacecommit", "compaction"}
         }
         return Remembered(max(complete, default=""), frozenset(pending))
 
@@ -195,10 +201,11 @@ class Writer:
             for _, action, path in states:
                 is_log = action == "deltacommit" and "logcompaction" in instants.pending_actions(time)
                 is_full = action == "commit" and time > instant and time in remembered.pending
-                if not (is_log and time > remembered.last) and not is_full:
+                replaces = action == "replacecommit" and (time > remembered.last or time in remembered.pending)
+                if not (is_log and time > remembered.last) and not is_full and not replaces:
                     continue
                 if groups & _groups_of(self._table.storage.read(path)):
-                    self._table.watch.caused_conflict(instant, time, is_log=is_log)
+                    self._table.watch.caused_conflict(instant, time, is_log=not is_full)
                     return True
         return False
 
@@ -329,18 +336,20 @@ def write_for_ever(
     dies: float,
     busy: tuple[float, float],
     stop: Callable[[], bool],
+    opens: float = 0.2,
     plans: float = 0.5,
     services: bool = True,
 ) -> None:
     """One thing after the other, with pauses.
 
     Args:
+        opens: how likely a write opens a new group beside others.
         services: it rolls back and cleans, too.
     """
     while not stop():
         writer._sleep(*busy)
         act = writer._world.random.choices(
-            [lambda: writer.upsert(dies=dies), writer.roll_back, writer.plan_compaction, writer.clean],
+            [lambda: writer.upsert(dies=dies, opens=opens), writer.roll_back, writer.plan_compaction, writer.clean],
             weights=[8, 2 if writer._table.dead_writes and services else 0, plans, 0.7 if services else 0],
         )[0]
         act()
@@ -369,8 +378,11 @@ def _profile(groups: list[tuple[str, str]], new: list[tuple[str, str]]) -> bytes
 
 
 def _groups_of(commit: bytes) -> set[tuple[str, str]]:
-    stats = read_avro(commit)["partitionToWriteStats"]
-    return {(partition, stat["fileId"]) for partition, each in stats.items() for stat in each}
+    content = read_avro(commit)
+    written = {
+        (partition, stat["fileId"]) for partition, each in content["partitionToWriteStats"].items() for stat in each
+    }
+    return written | {*replaced_by(commit)} if "partitionToReplaceFileIds" in content else written
 
 
 def _record() -> bytes:
