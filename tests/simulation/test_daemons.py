@@ -52,7 +52,7 @@ def test_each_service_has_something_to_do() -> None:
 @pytest.mark.slow
 @pytest.mark.wide
 def test_a_clustering_beside_a_write_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of clusterings that wait for no writer one makes a write fail, or loses its rows."""
+    """A clustering that waits for no writer makes a write fail, or loses its rows, in one run at least."""
     monkeypatch.setattr(PauseOfWriters, "await_writers", lambda pause: None)
     monkeypatch.setattr(PauseOfWriters, "is_clear", lambda pause: True)
     assert "fails for" in first_red(7)
@@ -61,7 +61,7 @@ def test_a_clustering_beside_a_write_is_noticed(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.slow
 @pytest.mark.wide
 def test_a_deletion_of_what_is_too_young_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where ages are taken for more than they are, rows go too early."""
+    """Rows go too early where ages are taken for more than they are, in one run at least."""
     reason = ttl_plan._reason
     monkeypatch.setattr(ttl_plan, "_reason", lambda since, held, options, now: reason(since, held, options, now + 45.0))
     assert "too young" in first_red(8)
