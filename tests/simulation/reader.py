@@ -154,6 +154,11 @@ def replaced_by(commit: bytes) -> list[tuple[str, str]]:
     return [(partition, file_id) for partition, file_ids in sorted(replaced.items()) for file_id in file_ids]
 
 
+def is_empty(commit: bytes) -> bool:
+    """Whether a replacement wrote nothing and replaced nothing."""
+    return not read_avro(commit)["partitionToWriteStats"] and not replaced_by(commit)
+
+
 @dataclass
 class Group:
     bases: dict[str, list[tuple[str, Content]]] = field(default_factory=lambda: defaultdict(list))
