@@ -462,8 +462,7 @@ class SortedMerge:
             if number in known:
                 self._coded[number] = known[number]
             elif batch is not None:
-                places = np.arange(len(batch.kinds))
-                self._coded[number] = encode_ordering(batch.ordering(places), kind, len(places))
+                self._coded[number] = encode_ordering(batch.ordering(None), kind, len(batch.keys))
         found = [self._coded.get(number) for number in numbers]
         codes_at = np.array([0 if each is None else each.codes.ctypes.data for each in found], dtype=np.int64)
         classes_at = np.array([0 if each is None else each.classes.ctypes.data for each in found], dtype=np.int64)

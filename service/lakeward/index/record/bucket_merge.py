@@ -149,7 +149,7 @@ class _EntryRows:
     def rows(self, places: Places) -> tuple[pa.RecordBatch, Places]:
         return part_of(self.batch, places)
 
-    def ordering(self, places: Places) -> pa.Array | None:
+    def ordering(self, places: Places | None) -> pa.Array | None:
         """None: the newest file wins."""
 
 

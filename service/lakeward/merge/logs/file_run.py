@@ -57,9 +57,9 @@ class _Deletes:
     def rows(self, places: Places) -> tuple[pa.RecordBatch, Places]:
         raise AssertionError("a delete has no row")
 
-    def ordering(self, places: Places) -> pa.Array | None:
+    def ordering(self, places: Places | None) -> pa.Array | None:
         values = self.deletes.ordering
-        return None if values is None else values.take(pa.array(places))
+        return values if values is None or places is None else values.take(pa.array(places))
 
 
 @dataclass(frozen=True, slots=True)

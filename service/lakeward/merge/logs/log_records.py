@@ -68,8 +68,8 @@ class _Winners:
     def rows(self, places: Places) -> tuple[pa.RecordBatch, Places]:
         return self.fold.take(self.ids[places]), np.arange(len(places), dtype=np.int64)
 
-    def ordering(self, places: Places) -> pa.Array | None:
-        return self.fold.ordering(self.ids[places])
+    def ordering(self, places: Places | None) -> pa.Array | None:
+        return self.fold.ordering(self.ids if places is None else self.ids[places])
 
 
 @dataclass(frozen=True, slots=True)

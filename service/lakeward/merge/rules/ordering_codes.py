@@ -149,8 +149,9 @@ def _codes(values: pa.Array, kind: pa.DataType) -> npt.NDArray[np.int64]:
         plain = values.cast(pa.int64())
     else:
         plain = values
-    # A copy that can be written to: what Arrow hands out is read-only.
-    return np.array(plain.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), dtype=np.int64)
+    numbers = plain.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    # What Arrow hands out is read-only, and nulls get a code of their own.
+    return np.array(numbers) if values.null_count else numbers
 
 
 def float_codes(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

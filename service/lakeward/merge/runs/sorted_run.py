@@ -46,8 +46,9 @@ class RunBatch(Protocol):
     def rows(self, places: Places) -> tuple[pa.RecordBatch, Places]:
         """A batch that holds the rows at these places, which are data, and where they are in it (ascending)."""
 
-    def ordering(self, places: Places) -> pa.Array | None:
-        """Values of the ordering column, null where a record has the default; None where all have."""
+    def ordering(self, places: Places | None) -> pa.Array | None:
+        """Values of the ordering column at these places, or all; null where a record has the default, None where all
+        have."""
 
 
 class SortedRun(Protocol):
@@ -92,9 +93,9 @@ class BaseRows:
     def rows(self, places: Places) -> tuple[pa.RecordBatch, Places]:
         return part_of(self.batch, places)
 
-    def ordering(self, places: Places) -> pa.Array | None:
+    def ordering(self, places: Places | None) -> pa.Array | None:
         values = ordering_values(self.batch, self.ordering_fields)
-        return None if values is None else values.take(pa.array(places))
+        return values if values is None or places is None else values.take(pa.array(places))
 
 
 @dataclass(frozen=True, slots=True)

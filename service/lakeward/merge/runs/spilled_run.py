@@ -91,8 +91,11 @@ class _SpilledBatch:
     def rows(self, places: Places) -> tuple[pa.RecordBatch, Places]:
         return part_of(self.whole, places)
 
-    def ordering(self, places: Places) -> pa.Array | None:
-        return self.batch.column(_ORDERING).take(pa.array(places)) if _ORDERING in self.batch.schema.names else None
+    def ordering(self, places: Places | None) -> pa.Array | None:
+        if _ORDERING not in self.batch.schema.names:
+            return None
+        values = self.batch.column(_ORDERING)
+        return values if places is None else values.take(pa.array(places))
 
 
 class RunWriter:
