@@ -61,20 +61,20 @@ def _times(value: Any) -> Any:
 @kernel(types.void(U8_IN, types.int64, types.int64, U32, types.int64))
 def mix_key(data: Any, start: Any, end: Any, words: Any, lane: Any) -> None:
     """What murmur2 makes of `data[start:end]` without the seed, into `words[lane::LANES]`; the rest comes last."""
-    at = start
-    to = lane
-    while end - at >= 4:
+    # Unsigned, since Numba looks whether a signed index is negative, which takes twice the time.
+    at, to = np.uint64(start), np.uint64(lane)
+    for _ in range((end - start) // 4):
         word = (
             np.uint32(data[at])
-            | (np.uint32(data[at + 1]) << np.uint32(8))
-            | (np.uint32(data[at + 2]) << np.uint32(16))
-            | (np.uint32(data[at + 3]) << np.uint32(24))
+            | (np.uint32(data[at + np.uint64(1)]) << np.uint32(8))
+            | (np.uint32(data[at + np.uint64(2)]) << np.uint32(16))
+            | (np.uint32(data[at + np.uint64(3)]) << np.uint32(24))
         )
         word = _times(np.uint32(word))
         words[to] = _times(word ^ (word >> np.uint32(24)))
-        at += 4
-        to += LANES
-    left = end - at
+        at += np.uint64(4)
+        to += np.uint64(LANES)
+    left = (end - start) % 4
     if left > 0:
         # Unlike the murmur2 of others, the last byte counts lowest. Java's bytes are signed, and Hudi widens them with
         # their sign, which matters for keys beyond ASCII.

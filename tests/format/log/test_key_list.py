@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.format.log.key_list import KeyListWriter, read_key_list
+from lakeward.format.log.key_list import KeyListWriter, are_sorted, read_key_list
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 KEYS = st.one_of(TEXT, st.tuples(st.sampled_from(["", "a", "é" * 150]), TEXT).map("".join))
@@ -32,6 +32,14 @@ def read(data: bytes) -> list[list[str]]:
 def test_what_is_read_are_the_keys_in_their_order(runs: list[list[str]]) -> None:
     """Keeps 1 of format/log/key_list, of any keys: empty ones, long ones, and equal ones."""
     assert read(listed(*runs)) == [sorted(run, key=str.encode) for run in runs]
+
+
+@given(st.lists(KEYS))
+def test_whether_keys_come_in_the_order_of_their_bytes_is_known(keys: list[str]) -> None:
+    """Any keys, also a part of an array; and keys in their order."""
+    for some in (keys, sorted(keys, key=str.encode)):
+        array = pa.array(["z", *some, "a"], pa.string()).slice(1, len(some))
+        assert are_sorted(array) == (sorted(some, key=str.encode) == some)
 
 
 def made(lengths: list[int], shared: list[int], rest: bytes, *, keys: int | None = None, more: int = 0) -> bytes:

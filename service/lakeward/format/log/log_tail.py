@@ -45,7 +45,7 @@ import pyarrow.compute as pc
 
 from lakeward.format.bloom_filter import BloomFilter, add_to_each
 from lakeward.format.bloom_lookup import SIMPLE_TYPE_CODE, BloomRows
-from lakeward.format.log.key_list import KeyListWriter, read_key_list
+from lakeward.format.log.key_list import KeyListWriter, are_sorted, read_key_list
 from lakeward.format.parquet.key_summary import java_order_of, key_range
 
 CLIQUE_LOGS_MAX: Final = 10
@@ -292,7 +292,7 @@ class LogTailBuilder:
         self._waiting, self._waiting_keys = ([rest] if len(rest) else []), len(rest)
         run = waiting.slice(0, keys)
         # Rows of a write come in the order of their keys, and so do deletes.
-        is_sorted = pc.all(pc.less_equal(run[:-1], run[1:]), min_count=0).as_py()
+        is_sorted = are_sorted(run)
         self._ends = _widest(self._ends, key_range(run, is_sorted=is_sorted))
         return run, is_sorted
 
