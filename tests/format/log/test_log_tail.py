@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeward.format.file_name import NativeLogKind
-from lakeward.format.log.block import BlockType
+from lakeward.format.log.block import BlockType, scan_blocks
 from lakeward.format.log.data_block import read_data_block
 from lakeward.format.log.delete_block import read_delete_block
 from lakeward.format.log.log_tail import (
@@ -184,23 +184,59 @@ def test_another_size_has_no_tail() -> None:
     assert tail.own.count == 1
 
 
-@pytest.mark.parametrize("rows", [20, 2_000], ids=["read at once", "larger"])
-def test_another_number_of_blocks(tmp_path: Path, rows: int) -> None:
-    """A log that one read brings has no tail then; `lakeward verify`, which reads the blocks, names any such log."""
+@pytest.mark.parametrize(
+    ("rows", "block_bytes", "is_seen"),
+    [(20, 1_000, True), (2_000, 150_000, True), (2_000, 1_000, False)],
+    ids=["read at once", "few", "many"],
+)
+def test_another_number_of_blocks(tmp_path: Path, rows: int, block_bytes: int, is_seen: bool) -> None:
+    """A log that one read brings has no tail then, nor has one of few blocks; `lakeward verify`, which reads the
+    blocks, names any such log."""
     path = tmp_path / ".group_100.log.1_0-0-0"
     for one_more in (0, 1):
         with path.open("wb") as sink:
-            writer = writer_to(sink, tail=Miscounting(one_more), block_bytes=1_000)
+            writer = writer_to(sink, tail=Miscounting(one_more), block_bytes=block_bytes)
             writer.write(batch(*(row(f"k{number}", 1, "x") for number in range(rows))))
             stats = writer.close()
         assert stats.blocks > 1 and (stats.size_bytes < 64 * 1024) == (rows < 100)
         with path.open("rb") as log:
             tail = read_log_tail(log, stats.size_bytes)
             assert tail is not None and tail.blocks == stats.blocks + one_more
-            assert (open_log_tail(log, stats.size_bytes, path.name) is None) == (one_more == 1 and rows < 100)
+            assert (open_log_tail(log, stats.size_bytes, path.name) is None) == (one_more == 1 and is_seen)
         damage = list(find_block_damage(LocalStorage(), str(tmp_path), path.name))
         assert [each.kind for each in damage] == [DamageKind.OTHER_BLOCKS] * one_more
         assert all(f"{stats.blocks} blocks" in each.what for each in damage)
+
+
+class Reads(io.BytesIO):
+    """Counts them."""
+
+    count = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.count += 1
+        return super().read(size)
+
+
+@pytest.mark.parametrize(("block_bytes", "blocks"), [(1_000_000, 1), (250_000, 2), (120_000, 4)])
+def test_blocks_are_counted_from_the_end_of_a_log(block_bytes: int, blocks: int) -> None:
+    """A log of one block takes no read more than that of its end, and any other one for each block more at most. Where
+    a block does not begin as it ends, there is no tail."""
+    sink = Reads()
+    writer = writer_to(sink, tail=LogTailBuilder(), block_bytes=block_bytes)
+    for start in range(0, 4_000, 500):
+        writer.write(batch(*(row(f"k{number}", 1, "x") for number in range(start, start + 500))))
+    stats = writer.close()
+    name = ".group_100.log.1_0-0-0"
+    assert stats.blocks == blocks and stats.size_bytes > 2 * 64 * 1024
+    assert open_log_tail(sink, stats.size_bytes, name) is not None and sink.count <= blocks
+    begins = [each.offset for each in scan_blocks(sink, stats.size_bytes, name=name)]
+    for start in begins[1:]:
+        for at in (start - 1, start, start + len(b"#HUDI#") + 7):
+            changed = bytearray(sink.getvalue())
+            changed[at] ^= 1
+            assert read_log_tail(io.BytesIO(changed), len(changed)) is not None
+            assert open_log_tail(io.BytesIO(changed), len(changed), name) is None
 
 
 def test_a_torn_tail_rules_nothing_out() -> None:

@@ -122,6 +122,27 @@ def scan_blocks(file: BinaryIO, size: int, *, name: str, position: int = 0) -> I
         position = end
 
 
+def count_blocks_from_end(file: BinaryIO, size: int, *, name: str, at_most: int) -> int | None:
+    """How many blocks a file of `size` bytes has by the way back that each ends with; None where these do not lead to
+    the file's first byte, or there are more. One small read for each, where each but the first one also has to begin as
+    it ends. Raises `BrokenFile` for a file that is shorter."""
+    end = size
+    (back,) = struct.unpack(">q", _read_at(file, size - 8, 8, name))
+    for blocks in range(1, at_most + 1):
+        start = end - 8 - back
+        if back < _FRAME_MIN + len(MAGIC):
+            return None
+        if start == 0:
+            return blocks
+        if start < _FRAME_START + _FRAME_MIN:
+            return None  # no block has room in front of it
+        before, magic, frame = struct.unpack(">q6sq", _read_at(file, start - 8, 8 + _FRAME_START, name))
+        if magic != MAGIC or frame + len(MAGIC) != back:
+            return None
+        end, back = start, before
+    return None
+
+
 def read_content(file: BinaryIO, block: LogBlock) -> bytes:
     """The whole content of a block; its length was checked against the file when the block was found."""
     return _read_at(file, block.content_offset, block.content_length, block.file)

@@ -11,7 +11,8 @@ they are of the slice before.
 
 Touches: logs: the end of each, and of some the parts of their tails.
 Keeps:   1. a key that a log has is never ruled out;
-         2. a log that one read brings whole has no tail where it has another number of blocks than its tail says.
+         2. a log that one read brings whole, or whose tail says few blocks, has no tail where it has another number of
+            blocks.
 Source:  RFC-06; `format/log/log_tail`
 """
 
@@ -30,7 +31,7 @@ import pyarrow.compute as pc
 from lakeward.base.errors import BrokenFile, Unsupported
 from lakeward.base.paths import join
 from lakeward.format.file_name import PARQUET, parse_native_log
-from lakeward.format.log.block import BlockType, scan_blocks
+from lakeward.format.log.block import BlockType, count_blocks_from_end, scan_blocks
 from lakeward.format.log.data_block import read_parquet_footer
 from lakeward.format.log.log_tail import (
     Clique,
@@ -51,6 +52,8 @@ from lakeward.table.file_system_view import GroupId
 
 _END_BYTES: Final = 64 * 1024
 """Read at once of a log's end."""
+_BLOCKS_COUNTED_MAX: Final = 4
+"""A larger log of more blocks is taken to have as many as its tail says: each more is a read, and most logs have one."""
 _TAILS_TRIED: Final = 3
 """So many of the newest logs are asked for one that the next log can go on with."""
 
@@ -132,12 +135,15 @@ def open_log_tail(file: BinaryIO, size: int, name: str) -> tuple[LogTail, Binary
 
 
 def _has_other_blocks(end: BinaryIO, size: int, tail: LogTail, name: str) -> bool:
-    """Whether a log that was read as a whole for its tail has another number of blocks than that says. Those of a
-    larger log lie where nothing is read; what reads all of them (`find_block_damage`) counts them."""
-    if size > _END_BYTES:
-        return False
+    """Whether a log has another number of blocks than its tail says. Those of a log that was read as a whole for its
+    tail are scanned; those of a larger one are counted from its end, where they are few. What reads all of them
+    (`find_block_damage`) counts any."""
     try:
-        return sum(1 for _ in scan_blocks(end, size, name=name)) != tail.blocks
+        if size <= _END_BYTES:
+            return sum(1 for _ in scan_blocks(end, size, name=name)) != tail.blocks
+        if tail.blocks > _BLOCKS_COUNTED_MAX:
+            return False
+        return count_blocks_from_end(end, size, name=name, at_most=tail.blocks) != tail.blocks
     except (BrokenFile, Unsupported):
         return True  # what reads its rows says so
 
