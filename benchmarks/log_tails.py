@@ -57,7 +57,7 @@ from tests.write.writing import new_table, rows_of, write
 STORAGE = LocalStorage()
 VALUE_BYTES = 180
 Seconds = dict[str, list[tuple[float, float]]]
-"""By side, for each write: CPU, and what of it is for tails."""
+"""Each side has its CPU for each write, and the CPU for tails within."""
 SHARES = {"none": 0.0, "1 %": 0.01, "half": 0.5}
 
 
@@ -112,7 +112,7 @@ class TailTimes:
 
 
 def write_cpu(base: Path, batch: pa.RecordBatch) -> tuple[float, float]:
-    """CPU seconds of the write, and those that are in it for tails."""
+    """CPU seconds of the write, and those for tails within."""
     gc.collect()
     times = TailTimes()
     with ExitStack() as patched:
