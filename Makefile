@@ -121,7 +121,7 @@ soak-inserts: .venv/ready ## Let both writers insert new keys into logs at once,
 	LAKEWARD_SOAK_SECONDS=$(or $(SECONDS),600) $(BIN)/python -m pytest -s --timeout=0 tests/interop/test_two_writers.py -m "wide or not wide" \
 		-k mor-into-logs
 
-soak-ingest: .venv/ready ## Ingest into logs with tails for an hour, killed again and again (make test does ten steps of it, make nightly a minute): make soak-ingest SECONDS=3600
+soak-ingest: .venv/ready ## Ingest into logs with tails for an hour, killed again and again (make test does a minute of it): make soak-ingest SECONDS=3600
 	LAKEWARD_SOAK_SECONDS=$(or $(SECONDS),3600) $(BIN)/python -m pytest -s --timeout=0 tests/write/test_ingest_soak.py
 
 soak-clustering: .venv/ready ## Cluster all the time beside Hudi's writers, 15 minutes on each lock: make soak-clustering SECONDS=900

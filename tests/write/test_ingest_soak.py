@@ -29,14 +29,14 @@ from lakeward.index.bloom.slice_index import SliceBloomIndex
 from lakeward.index.index import record_locations
 from lakeward.storage.local import LocalStorage
 from tests.our_reader import read_rows, scan
-from tests.runs import NIGHTLY
+from tests.runs import MOST
 from tests.soak import ingest
 
 REPOSITORY = Path(__file__).parents[2]
-SECONDS = float(os.environ.get("LAKEWARD_SOAK_SECONDS", "60" if NIGHTLY else "0"))
+SECONDS = float(os.environ.get("LAKEWARD_SOAK_SECONDS", "60" if MOST is None else "0"))
 STEPS_MIN = 10
-"""In CI just these: two log compactions, two deletes, a compaction and a clean are among them. A process is killed in
-its second to fourth step, some four or five of them."""
+"""`make check` does just these: two log compactions, two deletes, a compaction and a clean are among them. A process is
+killed in its second to fourth step, some four or five of them."""
 LOOK_SECONDS = 60.0
 """After which it is seen what the table holds."""
 
@@ -116,7 +116,7 @@ def soak(folder: Path, seconds: float) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.turns(15)
+@pytest.mark.turns(65)
 @pytest.mark.timeout(2 * 3600)
 def test_rows_are_those_of_the_steps(tmp_path: Path) -> None:
     soak(tmp_path, SECONDS)

@@ -24,7 +24,7 @@ from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.storage.local import LocalStorage
 from tests.format.log.test_log_writer import SCHEMA, SCHEMA_JSON, batch, writer_to
 from tests.read.log_files import row
-from tests.runs import runs
+from tests.runs import NIGHTLY, runs
 
 STORAGE = LocalStorage()
 
@@ -164,7 +164,7 @@ def instant_of(name: str) -> str:
     return found.instant
 
 
-@pytest.mark.parametrize("run", range(runs(24)))
+@pytest.mark.parametrize("run", range(runs(24 if NIGHTLY else 8)))
 def test_no_key_of_a_log_is_ruled_out(run: int, tmp_path: Path) -> None:
     """Writes, logs of writers without tails, forks, rollbacks and merges in mid-chain, compactions, and files that came
     back with other rows; inline logs of one and of many blocks, of Avro or Parquet and of deletes, native ones, and a
