@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.hudi.client import carry_out_log_compaction, schedule_log_compaction
+from tests.hudi.hive_rows import READERS, rows_by_hive
 from tests.hudi.other_release import OtherRelease
 from tests.hudi.spark import HUDI_VERSION, OLDEST_VERSION, OLDEST_VERSION_OF_8
 from tests.hudi.table import HudiTable, TableShape
@@ -34,7 +35,7 @@ RELEASES = {HUDI_VERSION: "9", OLDEST_VERSION: "9", OLDEST_VERSION_OF_8: "8"}
 def test_releases_go_on_with_tables_full_of_tails(spark: SparkSession, tmp_path: Path, release: str) -> None:
     """Commit by commit: upserts and deletes of both, log compactions and compactions of both, a rollback of a log with
     a tail, and a clean that deletes such logs. Every kind of query has the rows of the model, of Hudi 1.2.0, of the
-    release and of hudi-rs."""
+    release, of hudi-rs, and of the input format of Hive and Presto."""
     kind, version = KINDS["mor-record"], RELEASES[release]
     turns = Turns(spark, HudiTable(spark, tmp_path / "t", replace(kind.of_hudi, options=STAYS)), kind, {})
     turns.create("--table-version", version)
@@ -56,6 +57,9 @@ def test_releases_go_on_with_tables_full_of_tails(spark: SparkSession, tmp_path:
             by_hudi_rs = turns.table.read_by_hudi_rs()
             assert not isinstance(by_hudi_rs, str), by_hudi_rs
             assert len(by_hudi_rs) == len(turns.rows)
+            expected = sorted((key, str(ts), part, v) for key, (ts, part, v) in turns.rows.items())
+            for reader in READERS:
+                assert rows_by_hive(spark, turns.table.path, HIVE_COLUMNS, reader) == expected, reader
 
         turns.own("upsert", {f"k{n}": (1, ("p0", "p1")[n % 2], "base") for n in range(40)})
         assert lakeward("index", "tails", str(turns.table.path), "--auto")[0] == 0
@@ -127,6 +131,9 @@ def test_tails_of_logs_that_hudi_wrote(spark: SparkSession, tmp_path: Path, log_
         by_hudi_rs, of_twin = tailed.read_by_hudi_rs(), twin.read_by_hudi_rs()
         assert isinstance(by_hudi_rs, str) == isinstance(of_twin, str) and len(by_hudi_rs) == len(of_twin)
         judge_every_query(tailed)
+        for reader in READERS:
+            by_hive = rows_by_hive(spark, tailed.path, HIVE_COLUMNS_OF_ONE_PARTITION, reader)
+            assert by_hive == rows_by_hive(spark, twin.path, HIVE_COLUMNS_OF_ONE_PARTITION, reader) != [], reader
 
     check()
     exit_code, printed = lakeward("index", "lookup", str(tailed.path), "k5", "none", *BY_BLOOM)
@@ -152,6 +159,8 @@ def test_hudi_reads_what_was_ingested(spark: SparkSession, tmp_path: Path) -> No
     assert sorted(tuple(row) for row in found) == sorted(expected.values())
 
 
+HIVE_COLUMNS = {"id": "string", "ts": "bigint", "part": "string", "v": "string"}
+HIVE_COLUMNS_OF_ONE_PARTITION = {"id": "string", "ts": "bigint", "v": "string"}
 BY_BLOOM = ("--type", "bloom", "--with-logs")
 STAYS = {"hoodie.write.auto.upgrade": "false"}
 RECORD_INDEX_OF_8 = {

@@ -34,9 +34,9 @@ def tails(
     A tail has the range of the log's keys, a bloom filter, and a filter that it shares with the logs before it, so
     that one read of the newest log's end decides most lookups by `bloom --with-logs`. It is off by default, since
     Lakeward cannot know which programs read a table. Hudi 1.2.0, 1.1.1 and 1.0.2 read, update and compact tables full
-    of tails, and hudi-rs 0.5 reads them. Flink, Trino and Presto were not tried. Merge-on-read tables of version 8 and
-    later can have them; no release of Hudi reads version 10 yet. The table remembers what was said; writes and log
-    compactions follow it. Without options the logs are counted.
+    of tails on Spark; hudi-rs 0.5 reads them, and so does Hudi's input format for Hive and Presto. Flink and Trino were
+    not tried. Merge-on-read tables of version 8 and later can have them; no release of Hudi reads version 10 yet. The
+    table remembers what was said; writes and log compactions follow it. Without options the logs are counted.
     """
     if auto and off:
         raise UsageError("--auto and --off exclude each other.", remedy="Give one of them.")
