@@ -53,7 +53,7 @@ from lakeward.table.file_system_view import GroupId
 _END_BYTES: Final = 64 * 1024
 """Read at once of a log's end."""
 _BLOCKS_COUNTED_MAX: Final = 4
-"""A larger log of more blocks is taken to have as many as its tail says: each more is a read, and most logs have one."""
+"""A larger log of more blocks is taken to have as many as its tail says, since each more is a read; most have one."""
 _TAILS_TRIED: Final = 3
 """So many of the newest logs are asked for one that the next log can go on with."""
 
