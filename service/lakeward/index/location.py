@@ -42,6 +42,11 @@ BETWEEN: Final = "\0"
 """Stands in no partition path and in no file id."""
 
 
+def locations_of(batches: Iterable[pa.RecordBatch]) -> pa.Table:
+    """One table in `LOCATIONS`, also of no batch."""
+    return pa.Table.from_batches(batches, LOCATIONS)
+
+
 def group_names(partition_paths: pa.Array, file_ids: pa.Array) -> pa.Array:
     """One text for each file group, to be compared; null where there is none."""
     return pc.binary_join_element_wise(partition_paths, file_ids, BETWEEN)

@@ -16,6 +16,7 @@ from lakeward.format.metadata.partition import FILES, RECORD_INDEX
 from lakeward.format.metadata.record import FileEntry, FilesRecord, MetadataRecord
 from lakeward.storage.local import LocalStorage
 from lakeward.table.metadata import metadata_reader
+from lakeward.table.metadata.metadata_reader import SliceReader
 from tests.counting_storage import CountingStorage
 from tests.table.metadata.metadata_files import SCHEMA, MetadataFiles, Records, all_partitions, files, location, sizes
 
@@ -282,9 +283,10 @@ WITH_META_COLUMNS = SCHEMA.replace('"fields": [', '"fields": [' + META_COLUMN, 1
 
 def compacted(table: MetadataFiles, schema: str) -> dict[str, MetadataRecord]:
     """What would be written into base files, whose keys ascend."""
-    reader, codec = table.reader(), metadata_codec(schema)
+    loaded, codec = table.load(partitions=(FILES,)), metadata_codec(schema)
+    reader = SliceReader(LocalStorage(), loaded.base_path, loaded.valid_instants)
     found: dict[str, MetadataRecord] = {}
-    for slice_ in table.load(partitions=(FILES,)).slices[FILES]:
+    for slice_ in loaded.slices[FILES]:
         entries = list(reader.compacted(slice_, schema))
         assert [key for key, _ in entries] == sorted(key for key, _ in entries)
         assert len(entries) <= reader.entry_count_max(slice_)
@@ -305,9 +307,10 @@ def test_small_logs_are_not_kept_open_while_a_group_is_compacted(table: Metadata
     for number in range(1, 21, 2):
         table.delta(f"{number:02}", f"{number + 1:02}", files={"p": files(**{f"f{number}": 1})})
     storage = RememberingStorage()
-    (slice_,) = table.load(partitions=(FILES,)).slices[FILES]
+    loaded = table.load(partitions=(FILES,))
+    (slice_,) = loaded.slices[FILES]
     assert len(slice_.log_files) == 10
-    next(table.reader(storage).compacted(slice_, SCHEMA))
+    next(SliceReader(storage, loaded.base_path, loaded.valid_instants).compacted(slice_, SCHEMA))
     assert [file for file in storage.opened if not file.closed] == []
 
 

@@ -8,6 +8,7 @@ Keeps:   nothing is written without a statement about the table's other writers,
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,11 +16,13 @@ import typer
 from lakeward.base.clock import SystemClock
 from lakeward.base.quantities import format_size
 from lakeward.cli.configured_table import ConfiguredTable, OpenedTable, ZonedTable
+from lakeward.cli.options.engine import EngineArguments
 from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import compaction_options, judge_of, serviced_table
 from lakeward.cli.services.metadata_view import metadata_done_as_json, metadata_headlines
 from lakeward.cli.terminal import Rendered, Terminal
+from lakeward.engine.task.entry import merge_metadata_slice_at
 from lakeward.protocol.options import CompactionOptions
 from lakeward.protocol.owner import Processes
 from lakeward.services.metadata.plan.dead_slices import file_names
@@ -28,6 +31,7 @@ from lakeward.services.metadata.run.indexing_abort import abort_indexing as abor
 from lakeward.services.metadata.run.indexing_abort import preview_aborting
 from lakeward.services.metadata.run.metadata_round import MetadataServices, MetadataWork
 from lakeward.services.metadata.run.removal import Removal, preview_removal, remove_metadata
+from lakeward.services.metadata.run.slice_merges import MergeTasks
 
 if TYPE_CHECKING:
     from lakeward.config.settings import LockSettings
@@ -41,6 +45,7 @@ def compact(
     verify: Annotated[
         bool | None, typer.Option("--verify/--no-verify", help="Read every new file back; default --verify.")
     ] = None,
+    engine: EngineArguments,
 ) -> Result:
     """Merge the logs of the metadata table into new base files, all of its partitions together.
 
@@ -53,7 +58,11 @@ def compact(
     options = compaction_options(opened, locks)
     if verify is not None:
         options = replace(options, verify=verify)
-    return _service(opened, options, MetadataService.COMPACTION, dry_run=dry_run)
+    with engine.over(opened.settings, memory_bytes=options.memory_bytes) as engines:
+        if not dry_run:
+            engines.check()
+        tasks = MergeTasks(engines.choose, partial(merge_metadata_slice_at, opened.base_path))
+        return _service(opened, options, MetadataService.COMPACTION, tasks, dry_run=dry_run)
 
 
 def clean(
@@ -145,12 +154,13 @@ def _service(
     opened: ConfiguredTable,
     options: CompactionOptions,
     only: MetadataService,
+    tasks: MergeTasks | None = None,
     *,
     dry_run: bool,
 ) -> Result:
     """Clean the metadata table, or compact it; with `dry_run` say what would be done."""
     with serviced_table(opened, options) as serviced:
-        services = MetadataServices(serviced)
+        services = MetadataServices(serviced, tasks=tasks)
         work = services.preview(only) if dry_run else None
         done = None if dry_run else services.run(only)
     if work is not None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lakeward.engine.task.key_checkpoint_spec import CheckpointSpec
+    from lakeward.engine.task.metadata_merge_spec import MergedMetadata, MetadataMergeSpec
     from lakeward.engine.task.order_check import OrderCheck
     from lakeward.index.index import HashedIndex
     from lakeward.index.key_checkpoints import KeyCheckpoint
@@ -57,11 +58,17 @@ def make_checkpoint_at(location: str, spec: CheckpointSpec, task_attempt: int) -
     return make_checkpoint(storage, spec, task_attempt)
 
 
-def look_up_at(location: str, index: HashedIndex, run: LookupRun, task_attempt: int) -> pa.Table:
-    """What the index says of the keys of a run, in `LOCATIONS`, on the storage of `location`."""
-    import pyarrow as pa
-
-    from lakeward.index.location import LOCATIONS
+def merge_metadata_slice_at(location: str, spec: MetadataMergeSpec, task_attempt: int) -> MergedMetadata | None:
+    """`merge_metadata_slice` on the storage of `location`."""
+    from lakeward.engine.task.metadata_merge import merge_metadata_slice
 
     storage, _ = open_storage(location)
-    return pa.Table.from_batches(index.look_up(storage, run.part, run.keys), LOCATIONS)
+    return merge_metadata_slice(storage, spec, task_attempt)
+
+
+def look_up_at(location: str, index: HashedIndex, run: LookupRun, task_attempt: int) -> pa.Table:
+    """What the index says of the keys of a run, in `LOCATIONS`, on the storage of `location`."""
+    from lakeward.index.location import locations_of
+
+    storage, _ = open_storage(location)
+    return locations_of(index.look_up(storage, run.part, run.keys))

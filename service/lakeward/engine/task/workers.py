@@ -14,6 +14,7 @@ from lakeward.base.without_pandas import leave_pandas_out
 leave_pandas_out()
 
 import lakeward.engine.task.key_checkpoint  # noqa: E402
+import lakeward.engine.task.metadata_merge  # noqa: E402
 import lakeward.engine.task.operation  # noqa: E402
 import lakeward.engine.task.slice_check  # noqa: E402, F401
 from lakeward.base.kernel import make_imported  # noqa: E402

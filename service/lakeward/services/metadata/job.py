@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lakeward.base.errors import BrokenFile, Unsupported, VerificationFailed
+from lakeward.engine.task.entry import merge_metadata_slice_at
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
 from lakeward.protocol.problem import problem_of
@@ -23,6 +24,7 @@ from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.metadata.metrics import METRICS
 from lakeward.services.metadata.plan.due_before_writers import MetadataService, MetadataTrigger
 from lakeward.services.metadata.run.early_service import preview_trigger, scan_trigger, service_metadata
+from lakeward.services.metadata.run.slice_merges import MergeTasks
 from lakeward.services.service import Care, Fact, JobOrder, JobTraits, Service, ServiceDemand, TableFacts
 from lakeward.table.metadata.compact_after import MetadataCompactAfter
 
@@ -87,7 +89,8 @@ class MetadataTableService(Service[MetadataCompactAfter]):
     def run(self, table: ServicedTable, care: Care[MetadataCompactAfter], order: JobOrder) -> JobReport:
         """What prevents it passes, and is no failure of the job."""
         only = None if order.at_once else _SERVICES[order.kind]
-        report = service_metadata(table, after=care.rules, planned_by=care.planned_by, only=only)
+        tasks = MergeTasks(order.choose, order.task(merge_metadata_slice_at))
+        report = service_metadata(table, after=care.rules, planned_by=care.planned_by, only=only, tasks=tasks)
         if isinstance(report.left, VerificationFailed) and not order.at_once:
             raise report.left
         if report.left is not None:

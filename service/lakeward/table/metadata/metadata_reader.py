@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import heapq
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -68,7 +68,7 @@ class MetadataReader:
     meanwhile."""
 
     def __init__(self, storage: Storage, table: MetadataTable) -> None:
-        self._storage = storage
+        self._files = SliceReader(storage, table.base_path, table.valid_instants)
         self._table = table
 
     def file_count(self, partition: str, *, data_partition: str | None = None) -> int:
@@ -84,25 +84,7 @@ class MetadataReader:
         slices = self._table.slices[partition]
         for slice_ in slices if group is None else slices[group : group + 1]:
             with ExitStack() as files:
-                yield from _scan_group(self._open(slice_, files))
-
-    def entry_count_max(self, slice_: FileSlice) -> int:
-        """An upper bound of the slice's keys: the entries of all its files, as these say."""
-        with ExitStack() as files:
-            sources = self._open(slice_, files, whole_bytes_max=_WHOLE_BYTES_MAX)
-            return sum(source.hfile.entry_count for source in sources if source.hfile is not None)
-
-    def compacted(self, slice_: FileSlice, schema_json: str) -> Iterator[tuple[bytes, bytes]]:
-        """Keys and payloads, by the given schema, of a base file that stands for the whole slice."""
-        codec = metadata_codec(schema_json)
-        with ExitStack() as files:
-            for key, versions in _by_key(self._open(slice_, files, whole_bytes_max=_WHOLE_BYTES_MAX)):
-                source, payload = versions[0]
-                if len(versions) == 1 and source.codec is codec:
-                    if payload is not None:
-                        yield key, payload
-                elif (current := _current(key, versions)) is not None:
-                    yield key, codec.encode(current)
+                yield from _scan_group(self._files.open(slice_, files))
 
     def lookup(
         self, partition: str, keys: Iterable[str], *, data_partition: str | None = None
@@ -138,13 +120,45 @@ class MetadataReader:
         """What there is in one file group, by key."""
         found: dict[bytes, list[_Version]] = {}
         with ExitStack() as files:
-            for source in self._open(slice_, files):
+            for source in self._files.open(slice_, files):
                 for key, payload in ask(source):
                     found.setdefault(key, []).append((source, payload))
         for key in sorted(found):
             yield from _merged(key, found[key])
 
-    def _open(self, slice_: FileSlice, files: ExitStack, *, whole_bytes_max: int = 0) -> list[_Source]:
+
+class SliceReader:
+    """Reader of single file slices, which needs no more of the metadata table than where it is, and what counts."""
+
+    def __init__(self, storage: Storage, base_path: str, valid_instants: Collection[str]) -> None:
+        """
+        Args:
+            base_path: the metadata table's.
+            valid_instants: those whose log blocks count.
+        """
+        self._storage = storage
+        self._base_path = base_path
+        self._valid_instants = valid_instants
+
+    def entry_count_max(self, slice_: FileSlice) -> int:
+        """An upper bound of the slice's keys: the entries of all its files, as these say."""
+        with ExitStack() as files:
+            sources = self.open(slice_, files, whole_bytes_max=_WHOLE_BYTES_MAX)
+            return sum(source.hfile.entry_count for source in sources if source.hfile is not None)
+
+    def compacted(self, slice_: FileSlice, schema_json: str) -> Iterator[tuple[bytes, bytes]]:
+        """Keys and payloads, by the given schema, of a base file that stands for the whole slice."""
+        codec = metadata_codec(schema_json)
+        with ExitStack() as files:
+            for key, versions in _by_key(self.open(slice_, files, whole_bytes_max=_WHOLE_BYTES_MAX)):
+                source, payload = versions[0]
+                if len(versions) == 1 and source.codec is codec:
+                    if payload is not None:
+                        yield key, payload
+                elif (current := _current(key, versions)) is not None:
+                    yield key, codec.encode(current)
+
+    def open(self, slice_: FileSlice, files: ExitStack, *, whole_bytes_max: int = 0) -> list[_Source]:
         """What a file group is put together from, oldest first; the files stay open as long as `files`.
 
         Args:
@@ -152,17 +166,17 @@ class MetadataReader:
         """
         sources: list[_Source] = []
         if (base := slice_.base_file) is not None:
-            file = files.enter_context(self._storage.open_input(join(self._table.base_path, base.path)))
+            file = files.enter_context(self._storage.open_input(join(self._base_path, base.path)))
             hfile = HFileReader(file, length=base.size, name=base.path)
             sources.append(_Source(base.path, hfile, _codec(hfile.info.get(_SCHEMA), base.path), is_base=True))
         for log in slice_.log_files:
-            path = join(self._table.base_path, log.path)
+            path = join(self._base_path, log.path)
             if log.size <= whole_bytes_max:
                 file = io.BytesIO(self._storage.read(path))
             else:
                 file = files.enter_context(self._storage.open_input(path))
             for block in metadata_blocks(file, log.size, log.path):
-                if isinstance(block, CorruptBlock) or block.instant not in self._table.valid_instants:
+                if isinstance(block, CorruptBlock) or block.instant not in self._valid_instants:
                     continue
                 if block.hfile is None:
                     deleted = sorted({key.encode() for key in block.deleted_keys})

@@ -11,7 +11,7 @@ from lakeward.protocol.owner import Processes
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.metadata.plan.metadata_due import MetadataBacklog
 from lakeward.services.metadata.run.compaction import CompactedMetadata, MetadataCompactor
-from lakeward.services.metadata.run.metadata_round import CleanedMetadata, MetadataCleaner
+from lakeward.services.metadata.run.metadata_round import CleanedMetadata, MetadataCleaner, in_this_process
 from lakeward.services.metadata.run.serviced_metadata import snapshot_with_metadata
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
@@ -72,12 +72,12 @@ def serviced_table(base: str, storage: Storage, processes: Processes, **options:
 def metadata_compactor(
     base: Path | str, storage: Storage, processes: Processes, **options: object
 ) -> MetadataCompactor:
-    return MetadataCompactor(serviced_table(str(base), storage, processes, **options), {})
+    return MetadataCompactor(serviced_table(str(base), storage, processes, **options), {}, in_this_process(storage))
 
 
 def preview_compaction(base: Path, storage: Storage, processes: Processes) -> MetadataBacklog:
     table = serviced_table(str(base), storage, processes)
-    return MetadataCompactor(table, {}).preview(snapshot_with_metadata(table))
+    return MetadataCompactor(table, {}, in_this_process(storage)).preview(snapshot_with_metadata(table))
 
 
 def compact_metadata(

@@ -1,7 +1,7 @@
 """Compact the metadata table: all of its file groups that have logs, each into a new base file.
 
     lock      recover, snapshot, choose the slices and an instant T greater than everything on both timelines
-    no lock   merge each slice into a base HFile in the attempt's folder, and read it back
+    no lock   merge each slice into a base HFile in the attempt's folder, and read it back: a task for each
     lock      another snapshot; T.compaction.requested, .inflight, the files to their places, T_C.commit
 
 Hudi's writers carry out at once, by themselves, every plan that they find on the metadata table's timeline. So nothing
@@ -18,9 +18,6 @@ write is live, or not at all.
 If another process compacts meanwhile, or takes a log of Lakeward away, nothing is published. How it is published,
 `protocol/attempts/attempt.py` says.
 
-In memory is one file group at a time: a block of each of its files, and small logs whole.
-A file group that would be empty and had no base file gets none, as with Hudi.
-
 Touches: the metadata table, under the table lock; the attempt's folder below it.
 Keeps:   1. what is published is what a reader would have merged as of T, record by record;
          2. where a delta commit completed after T nothing is published while a write is live.
@@ -30,14 +27,13 @@ Source:  HoodieBackedTableMetadataWriter.compactIfNecessary, BaseHoodieCompactio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 
 from lakeward.base.errors import AttemptLost, Conflict, TryLater
 from lakeward.base.paths import join
-from lakeward.format.file_name import HFILE, BaseFileName, WriteToken
-from lakeward.format.metadata.base_file import check_written, write_metadata_base_file
+from lakeward.engine.task.metadata_merge_spec import MetadataMergeSpec
+from lakeward.format.file_name import HFILE
 from lakeward.format.timeline.commit_metadata import write_commit_metadata
 from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.format.timeline.instant import is_before
@@ -46,7 +42,7 @@ from lakeward.protocol.life_cycle import Unpublished, run_attempt
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.metadata.snapshot import newest_schema
 from lakeward.protocol.preconditions import check_space, check_writers_stopped
-from lakeward.protocol.progress import Merged, MergePace, Phase
+from lakeward.protocol.progress import Phase
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.transition import MetadataAction
 from lakeward.services.metadata.plan.due_before_writers import count_delta_commits
@@ -64,17 +60,12 @@ from lakeward.services.metadata.run.serviced_metadata import (
     metadata_attempt,
     snapshot_with_metadata,
 )
-from lakeward.storage.first_reads import FirstReads
-from lakeward.table.file_group import FileSlice
+from lakeward.services.metadata.run.slice_merges import MergeTasks, merge_slices
 from lakeward.table.file_system_view import GroupId
-from lakeward.table.metadata.metadata_reader import MetadataReader
 from lakeward.table.metadata.metadata_table import MetadataTable, latest_compaction
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.service_instants import groups_of
 
-T = TypeVar("T")
-
-_ENTRIES_A_REPORT = 10_000
 _POLL_SECONDS = 0.5
 
 
@@ -113,12 +104,14 @@ class _Claim:
 class MetadataCompactor:
     """Compacts the metadata table of one table. One process, one attempt number."""
 
-    def __init__(self, table: ServicedTable, planned_by: Mapping[str, str]) -> None:
+    def __init__(self, table: ServicedTable, planned_by: Mapping[str, str], tasks: MergeTasks) -> None:
         """
         Args:
             planned_by: more to write into the plan's extra metadata.
+            tasks: where slices are merged.
         """
         self._table = table
+        self._tasks = tasks
         self._planned_by = planned_by
 
     def preview(self, now: ServicedMetadata) -> MetadataBacklog:
@@ -143,7 +136,7 @@ class MetadataCompactor:
             claim = self._claim(delta_commits_min)
         if claim is None:
             return None
-        service = _CompactionService(table, claim)
+        service = _CompactionService(table, claim, self._tasks)
         completion_time = run_attempt(table, service)
         assert completion_time is not None, "its publication is whole, or an error"
         made = service.made
@@ -194,9 +187,10 @@ class MetadataCompactor:
 class _CompactionService:
     """A claimed instant, as the life cycle runs it."""
 
-    def __init__(self, table: ServicedTable, claim: _Claim) -> None:
+    def __init__(self, table: ServicedTable, claim: _Claim, tasks: MergeTasks) -> None:
         self._table = table
         self._claim = claim
+        self._tasks = tasks
         self._held_back_at: float | None = None
         self.made: list[CompactedSlice] = []
 
@@ -213,53 +207,27 @@ class _CompactionService:
         return groups_of(self._claim.plan)
 
     def work(self) -> None:
-        claim, made = self._claim, self.made
-        pace, reads = MergePace(is_within_slices=True), FirstReads(self._table.storage)
-        reader = MetadataReader(reads, claim.metadata)
-        done = 0
-        for number, slice_ in enumerate(claim.backlog.slices):
-
-            def report(operations: int = number, input_bytes: int = done) -> None:
-                # Small logs are read whole, and are counted with their slice.
-                input_bytes = max(input_bytes, reads.first_bytes)
-                state = Merged(
-                    operations=operations,
-                    operations_total=len(claim.backlog.slices),
-                    input_bytes=min(input_bytes, claim.backlog.input_bytes),
-                    input_bytes_total=claim.backlog.input_bytes,
-                    output_bytes=sum(each.size_bytes for each in made),
-                )
-                self._table.observer.merged(pace.of(state, self._table.clock.monotonic()))
-                self._table.guard()
-
-            report()
-            compacted = self._merge_slice(claim, reader, number, slice_, report)
-            if compacted is not None:
-                made.append(compacted)
-            done += slice_.base_bytes + slice_.log_bytes
-
-    def _merge_slice(
-        self, claim: _Claim, reader: MetadataReader, number: int, slice_: FileSlice, report: Callable[[], None]
-    ) -> CompactedSlice | None:
-        table, started = self._table, self._table.clock.monotonic()
-        token = str(WriteToken(number, table.owner.attempt, 0))
-        name = BaseFileName(slice_.file_id, token, claim.instant, HFILE).text
-        path = join(claim.attempt.folder, name)
-        with table.storage.open_output(path) as sink:
-            written = write_metadata_base_file(
-                sink,
-                schema_json=claim.schema_json,
-                entries=_reported(reader.compacted(slice_, claim.schema_json), report),
-                keys_expected=reader.entry_count_max(slice_),
+        claim, table = self._claim, self._table
+        slices = claim.backlog.slices
+        specs = [
+            MetadataMergeSpec(
+                claim.metadata.base_path,
+                claim.metadata.valid_instants,
+                slice_,
+                claim.schema_json,
+                claim.instant,
+                claim.attempt.folder,
+                number,
+                table.owner.attempt,
+                table.options.verify,
             )
-        if not written.entries and slice_.base_file is None:
-            table.storage.delete(path)
-            return None
-        if table.options.verify:
-            with table.storage.open_input(path) as source:
-                check_written(source, written, path, file_group=slice_.group_id)
-        milliseconds = int((table.clock.monotonic() - started) * 1000)
-        return CompactedSlice(slice_, name, written.entries, written.size_bytes, milliseconds)
+            for number, slice_ in enumerate(slices)
+        ]
+        for slice_, merged in zip(slices, merge_slices(table, specs, self._tasks, name=self.name), strict=True):
+            if merged is not None:
+                self.made.append(
+                    CompactedSlice(slice_, merged.file_name, merged.entries, merged.size_bytes, merged.milliseconds)
+                )
 
     def prepare(self) -> None:
         self.attempt.stage(write_commit_metadata(metadata_compaction_commit(self.made, self._claim.schema_json)))
@@ -347,10 +315,3 @@ def _check_still_right(claim: _Claim, now: MetadataTable) -> None:
             remedy="Run the command again; nothing was published.",
             file_group=(changed.partition_path, changed.file_id),
         )
-
-
-def _reported(entries: Iterator[T], report: Callable[[], None]) -> Iterator[T]:
-    for number, entry in enumerate(entries, start=1):
-        yield entry
-        if number % _ENTRIES_A_REPORT == 0:
-            report()

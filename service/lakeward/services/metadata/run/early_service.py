@@ -34,6 +34,7 @@ from lakeward.table.timeline.timeline_reader import TimelineCache
 
 if TYPE_CHECKING:
     from lakeward.services.metadata.run.metadata_round import MetadataDone
+    from lakeward.services.metadata.run.slice_merges import MergeTasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +94,13 @@ def service_metadata(
     after: MetadataCompactAfter,
     planned_by: Mapping[str, str] | None = None,
     only: MetadataService | None = None,
+    tasks: MergeTasks | None = None,
 ) -> MetadataReport:
     """Clean and compact the metadata table where that is due. Raises `Cancelled` and `LeaseLost` only.
 
     Args:
         only: one of the two services; None does both, the clean first.
+        tasks: where slices are merged; None: in this process.
     """
     trigger = None
     try:
@@ -108,7 +111,7 @@ def service_metadata(
         # With kernels, which are needed only where something is due.
         from lakeward.services.metadata.run.metadata_round import MetadataServices
 
-        done = MetadataServices(table, planned_by=planned_by).run(only, delta_commits_min=trigger.after)
+        done = MetadataServices(table, planned_by=planned_by, tasks=tasks).run(only, delta_commits_min=trigger.after)
     except (Cancelled, LeaseLost):
         raise
     except (LakewardError, OSError) as error:

@@ -27,9 +27,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from lakeward.base.errors import Conflict
 from lakeward.base.paths import join
+from lakeward.engine.dispatch.in_process import InProcessDispatcher
+from lakeward.engine.task.metadata_merge import merge_metadata_slice
 from lakeward.format.timeline.clean_metadata import VERSION, CleanedPartition, CleanMetadata, write_clean_metadata
 from lakeward.format.timeline.clean_plan import (
     CleanPlan,
@@ -55,6 +58,8 @@ from lakeward.services.metadata.run.serviced_metadata import (
     metadata_attempt,
     snapshot_with_metadata,
 )
+from lakeward.services.metadata.run.slice_merges import MergeTasks
+from lakeward.storage.storage import Storage
 from lakeward.table.timeline.service_instants import PLANNED_BY
 
 _DELETIONS_A_FENCE = 100
@@ -200,17 +205,25 @@ class MetadataDone:
     compaction: CompactedMetadata | None
 
 
+def in_this_process(storage: Storage) -> MergeTasks:
+    """One slice after the other, here."""
+    return MergeTasks(lambda input_bytes: InProcessDispatcher(), partial(merge_metadata_slice, storage))
+
+
 class MetadataServices:
     """Services of the metadata table of one table. One process, one attempt number."""
 
-    def __init__(self, table: ServicedTable, *, planned_by: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, table: ServicedTable, *, planned_by: Mapping[str, str] | None = None, tasks: MergeTasks | None = None
+    ) -> None:
         """
         Args:
             planned_by: more to write into the plans' extra metadata.
+            tasks: where slices are merged; None: in this process.
         """
         self._table = table
         self._cleaner = MetadataCleaner(table, planned_by or {})
-        self._compactor = MetadataCompactor(table, planned_by or {})
+        self._compactor = MetadataCompactor(table, planned_by or {}, tasks or in_this_process(table.storage))
 
     def preview(self, only: MetadataService | None = None) -> MetadataWork:
         """What would be done now. Writes nothing. Raises as `run` does."""
