@@ -101,7 +101,7 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     ],
     "index verify": [("TABLE",)],
     "index compare": [("TABLE", "--type", "simple", "--type", "simple")],
-    "index rebuild": [("TABLE", "--type", "metadata", "--dry-run")],
+    "index rebuild": [("TABLE", "--type", "metadata", "--kind", "record", "--dry-run")],
     "index drop": [("TABLE", "--type", "metadata", "--writers", "stopped")],
     "index changes": [("TABLE",)],
     "index lookup": [("TABLE", "k1"), (f"no-such?sig={CANARY}-sas", "k1")],

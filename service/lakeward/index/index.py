@@ -27,7 +27,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.format.timeline.instant import comparable_time
-from lakeward.index.location import LOCATIONS
+from lakeward.index.location import LOCATIONS, locations_of
 from lakeward.storage.storage import Storage
 from lakeward.table.timeline.timeline import Timeline
 
@@ -177,5 +177,5 @@ def record_locations(
     for done, (part, some) in enumerate(asked):
         on_part(done, len(parts))
         batches += index.look_up(storage, part, some)
-    found = pa.Table.from_batches(batches, LOCATIONS)
+    found = locations_of(batches)
     return found.join(pa.table([keys.unique()], [LOCATIONS.names[0]]), LOCATIONS.names[0], join_type="left semi")

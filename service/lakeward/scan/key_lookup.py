@@ -40,7 +40,7 @@ from lakeward.index.index import HashedIndex
 from lakeward.index.index_of_type import open_index
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import newest_change
-from lakeward.index.location import FILE_ID, LOCATIONS, PARTITION_PATH, RECORD_KEY
+from lakeward.index.location import FILE_ID, PARTITION_PATH, RECORD_KEY, locations_of
 from lakeward.index.metadata_record_index import MetadataRecordIndex, check_record_index
 from lakeward.index.record.record_index import RecordIndex
 from lakeward.index.record.record_options import RECORD_OPTIONS, RecordOptions
@@ -203,7 +203,7 @@ class KeyLookup:
             for number in np.unique(numbers)
             for batch in index.look_up(self._storage, parts[number], keys.filter(pa.array(numbers == number)))
         ]
-        found = pa.Table.from_batches(batches, LOCATIONS)
+        found = locations_of(batches)
         is_live = [each in self._live for each in _group_ids(found)]
         return found.filter(pa.array(is_live, pa.bool_()))
 

@@ -45,5 +45,16 @@ def test_each_kind_by_its_words(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert places(base) == truth(base)
     code, printed, _ = said("--kind", "record", "--writers", "stopped")
     assert code == 0 and "Nothing to build" in printed
+
+    for words, expected in (
+        ((), 2),
+        (("--kind", "record", "--dry-run"), 0),
+        (("--kind", "record", "--writers", "stopped"), 0),
+    ):
+        before = everything(base)
+        assert run(["index", "rebuild", str(base), *BUILD, "--timezone", "UTC", *words]) == expected
+        shown = capsys.readouterr()
+        assert ("Built record_index" in shown.out) == (everything(base) != before) == ("--writers" in words), shown
+    assert places(base) == truth(base)
     code = run(["index", "build", str(base), "--type", "record", "--kind", "record"])
     assert code == 2 and "do not go with --type record" in capsys.readouterr().err

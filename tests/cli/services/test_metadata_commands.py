@@ -72,12 +72,6 @@ def test_drop_and_disable(table: Path, capfd: pytest.CaptureFixture[str]) -> Non
     [
         (["metadata", "rebuild", "TABLE", "column_stats", *STOPPED, "--json"], "metadata drop TABLE PARTITION"),
         (["metadata", "rebuild", "TABLE", "column_stats", "--dry-run"], "metadata drop TABLE PARTITION"),
-        (["index", "rebuild", "TABLE", "--type", "metadata", *STOPPED], "index drop TABLE --type metadata"),
-        (
-            ["index", "rebuild", "TABLE", "--type", "metadata", "--lock", "filesystem"],
-            "index drop TABLE --type metadata",
-        ),
-        (["index", "rebuild", "TABLE", "--type", "metadata", "--dry-run"], "index drop TABLE --type metadata"),
     ],
 )
 def test_the_old_names_say_the_new_ones(

@@ -19,7 +19,7 @@ from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.index.builds import BuildArguments, ByteRateOption, bucket_tasks, describe_state, state_as_json
 from lakeward.cli.index.filter_cache import build_cache, update_cache
 from lakeward.cli.index.group import work_watched
-from lakeward.cli.index.metadata_build import MetadataArguments, build_in_metadata_table
+from lakeward.cli.index.metadata_build import MetadataArguments, build_in_metadata_table, only_of_metadata
 from lakeward.cli.index.own_index import DatabaseOption, RateOption, RecordShapeArguments, indexes_of
 from lakeward.cli.options.engine import EngineArguments
 from lakeward.cli.options.lock import LockArguments
@@ -103,11 +103,7 @@ def build(
         tasks = BuildArguments(engine, bytes_per_second)
         return build_in_metadata_table(opened, of_metadata, tasks, writers, dry_run=dry_run)
     if of_metadata.is_said:
-        raise UsageError(
-            f"--kind, --name, --column, --yield-to-writers and --again do not go with --type {index_type}.",
-            why="They are of an index of the metadata table.",
-            remedy="Leave them out.",
-        )
+        raise only_of_metadata(index_type)
     given_shape = shape.over(index_type)
     given = BuildArguments(engine, bytes_per_second)
     take = opened.snapshot

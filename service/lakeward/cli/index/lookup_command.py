@@ -36,7 +36,7 @@ from lakeward.index.bloom.key_spans import RULED_OUT_MIN
 from lakeward.index.index import HashedIndex, record_locations
 from lakeward.index.index_of_type import type_of_choice
 from lakeward.index.index_type import IndexType, LookupType
-from lakeward.index.location import FILE_ID, INSTANT, LOCATIONS, PARTITION_PATH, RECORD_KEY
+from lakeward.index.location import FILE_ID, INSTANT, PARTITION_PATH, RECORD_KEY, locations_of
 from lakeward.services.indexing.run.lookup_job import look_up_by_job
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def _found_by_job(
     on_run = partial(on_step, "looked up {} of {} runs of keys")
     with engine.over(opened.settings, memory_bytes=opened.table.memory) as engines, interruptible() as guard:
         found = look_up_by_job(opened.base_path, index, keys, partitions, engines.choose, guard=guard, on_run=on_run)
-        return pa.Table.from_batches(found, LOCATIONS)
+        return locations_of(found)
 
 
 def _explain(

@@ -23,7 +23,7 @@ from lakeward.cli.options.values import parse_option
 from lakeward.cli.result import Result
 from lakeward.cli.serviced import compaction_options, serviced_table
 from lakeward.index.build_state import metadata_build_folder
-from lakeward.index.index_type import IndexType
+from lakeward.index.index_type import IndexType, LookupType
 from lakeward.index.writers_removal import writers_option
 from lakeward.services.together.metadata_index.file_entries import BloomFilterEntries, ColumnStatsEntries
 from lakeward.services.together.metadata_index.initial_build import PartitionEntries, build_partition, check_buildable
@@ -91,8 +91,13 @@ def build_in_metadata_table(
     writers: LockArguments,
     *,
     dry_run: bool,
+    replaces: bool = False,
 ) -> Result:
-    """Build it, or say what would be read. Raises `UsageError`."""
+    """Build it, or say what would be read. Raises `UsageError`.
+
+    Args:
+        replaces: also in place of the one that is there.
+    """
     kind = of_metadata.kind
     if kind is None:
         raise UsageError(
@@ -118,8 +123,8 @@ def build_in_metadata_table(
             "partition": entries.partition,
         }
         if not dry_run:
-            built = build_partition(table, entries, again=of_metadata.again)
-        elif check_buildable(table, entries.partition, again=of_metadata.again):
+            built = build_partition(table, entries, again=of_metadata.again, replaces=replaces)
+        elif check_buildable(table, entries.partition, again=of_metadata.again, replaces=replaces):
             built = None
         else:
             described, line = describe(opened.snapshot())
@@ -139,6 +144,15 @@ def build_in_metadata_table(
             f"Each Hudi writer must have {writers_option(built.partition)}=true from now on: one whose options have it "
             "off removes the index.",
         ],
+    )
+
+
+def only_of_metadata(index_type: LookupType) -> UsageError:
+    """The error for these options beside an index of another type."""
+    return UsageError(
+        f"--kind, --name, --column, --yield-to-writers and --again do not go with --type {index_type}.",
+        why="They are of an index of the metadata table.",
+        remedy="Leave them out.",
     )
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from lakeward.base.errors import UsageError
 from lakeward.cli.configured_table import ConfiguredTable, OpenedTable, ZonedTable
 from lakeward.cli.index.builds import BuildArguments, ByteRateOption, describe_state, state_as_json
 from lakeward.cli.index.filter_cache import drop_cache, rebuild_cache
 from lakeward.cli.index.group import dropped, type_option, work_watched
+from lakeward.cli.index.metadata_build import MetadataArguments, build_in_metadata_table, only_of_metadata
 from lakeward.cli.index.own_index import DatabaseOption, RateOption, RecordShapeArguments, indexes_of
 from lakeward.cli.options.engine import EngineArguments
 from lakeward.cli.options.lock import LockArguments
@@ -41,30 +40,26 @@ def rebuild(
     bytes_per_second: ByteRateOption = None,
     keys_per_second: RateOption = None,
     url: DatabaseOption = None,
-    # Of old command lines with --type metadata, which end with a hint and not with an option that is not known.
-    writers: Annotated[str | None, typer.Option(hidden=True)] = None,
-    lock: Annotated[str | None, typer.Option(hidden=True)] = None,
+    of_metadata: MetadataArguments,
+    writers: LockArguments,
     dry_run: DryRunOption = False,
 ) -> Result:
-    """Rebuild an index of Lakeward's own, because it is wrong or damaged.
+    """Rebuild an index, because it is wrong or damaged.
 
     An index of Lakeward's own, record or postgres, is rebuilt beside the existing one from the rows as they are, with
     tasks as in `lakeward index build`, and replaces it in one step at the end. Until then lookups use the old one; if
     the rebuild is stopped midway, the old one stays, and the next try continues from what was read. The table's rows
     and timeline are read only, and no lock is needed. The cache of --type bloom is rebuilt the same way, without tasks.
 
-    The record index of the metadata table is Hudi's: `lakeward index drop TABLE --type metadata` removes it. Then
-    `lakeward index build TABLE --type metadata --kind record`, or the next Hudi writer whose options keep it, rebuilds
-    it.
+    With --type metadata a partition of the metadata table is rebuilt, as `lakeward index build` builds one: --kind says
+    which. The old one stays until the new one takes its place, in a moment in which no write is pending.
     """
-    if index_type is IndexType.METADATA:
-        raise UsageError(
-            "`lakeward index rebuild TABLE --type metadata` is called `lakeward index drop TABLE --type metadata` now.",
-            why="It only removes the record index; the next Hudi writer whose options keep it rebuilds it.",
-            remedy="Run `lakeward index drop TABLE --type metadata`, with the same options.",
-        )
-    given_shape = shape.over(index_type)
     build = BuildArguments(engine, bytes_per_second)
+    if index_type is IndexType.METADATA:
+        return build_in_metadata_table(opened, of_metadata, build, writers, dry_run=dry_run, replaces=True)
+    if of_metadata.is_said:
+        raise only_of_metadata(index_type)
+    given_shape = shape.over(index_type)
     if not index_type.is_own and build.is_said:
         raise UsageError(
             f"The {index_type} index is not built by tasks of Lakeward's.",

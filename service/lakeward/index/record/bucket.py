@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.index.location import LOCATIONS
+from lakeward.index.location import LOCATIONS, locations_of
 from lakeward.index.record.bucket_file import ABSENT, BucketFile, IsValid, PrefixMatches, invalid_codes
 from lakeward.index.record.bucket_merge import BucketMerge
 from lakeward.index.record.created_with import KeyScope
@@ -171,5 +171,5 @@ def _part(match: PrefixMatches, chosen: Numbers) -> PrefixMatches:
 def _one_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
-    combined = pa.Table.from_batches(batches, LOCATIONS).combine_chunks()
+    combined = locations_of(batches).combine_chunks()
     return combined.to_batches()[0] if combined.num_rows else pa.RecordBatch.from_pylist([], schema=LOCATIONS)

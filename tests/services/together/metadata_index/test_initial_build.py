@@ -70,11 +70,12 @@ def build(
     make: MakeEntries | None = None,
     *,
     again: bool = False,
+    replaces: bool = False,
     **options: object,
 ) -> BuiltPartition | None:
     storage = storage or LocalStorage()
     table = serviced_table(str(base), storage, processes or ScriptedProcesses(), **options)
-    return build_partition(table, (make or of_keys)(base, storage, table), again=again)
+    return build_partition(table, (make or of_keys)(base, storage, table), again=again, replaces=replaces)
 
 
 def index_of(base: Path) -> dict[str, MetadataRecord]:
@@ -445,6 +446,34 @@ def test_an_unnamed_partition_is_replaced(tmp_path: Path) -> None:
     built = build(base, again=True)
     assert built is not None and built.instant == "00000000000000004"
     assert places(base) == truth(base)
+
+
+def test_a_wrong_index_is_replaced(tmp_path: Path) -> None:
+    """Keeps 3 of services/together/metadata_index/initial_build: what is there stays until the new one is there; then
+    writers go on with that one. The record index is not replaced while another index needs it."""
+    base = unindexed(tmp_path / "t")
+    build(base)
+    write(base, [("k1", 3, "a", "x"), ("k8", 3, "a", "x")])
+    for file in (base / METADATA / RECORD_INDEX).glob(".record-index-*_2*"):
+        file.unlink()
+    assert places(base) != truth(base)
+    pending = base / DATA_TIMELINE / "20991231235959999.deltacommit.requested"
+    pending.touch()
+    with pytest.raises(TryLater, match="deltacommit 20991231235959999"):
+        build(base, replaces=True)
+    assert places(base) != truth(base) and RECORD_INDEX in config(base).built_metadata_partitions
+    pending.unlink()
+    built = build(base, replaces=True)
+    assert built is not None and built.entries == len(truth(base))
+    assert places(base) == truth(base) and metadata_leftovers(base) == []
+    assert len(set(config(base).built_metadata_partitions)) == len(config(base).built_metadata_partitions)
+    write(base, [("k9", 4, "b", "x")])
+    assert places(base) == truth(base)
+    before = records(base)[COLUMN_STATS]
+    assert build(base, make=of_columns, replaces=True) is not None and records(base)[COLUMN_STATS] == before
+    build(base, make=of_values())
+    with pytest.raises(Refused, match="secondary_index_by_v: secondary indexes lead"):
+        build(base, replaces=True)
 
 
 def test_a_file_that_reads_back_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

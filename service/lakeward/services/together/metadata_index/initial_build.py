@@ -16,6 +16,8 @@ to know of a build, and what a process that dies leaves is in no writer's way.
     t1 a writer takes the time of its next write under the lock, and gives it back; t2 we take it, see no write, and
     publish; t3 its `.requested` appears. It makes its part of the metadata table from properties read after that.
 
+A partition that is replaced is taken out of the properties under that last lock.
+
 Stopped anywhere, the properties do not name the partition, and Hudi deletes what it finds in its place before it builds
 it; or it is built. A write that is pending and dead is rolled back first: what it left could still be completed.
 
@@ -24,7 +26,7 @@ Touches: under the table lock the metadata table, `hoodie.properties` and the in
 Keeps:   1. the properties name the partition last, and only where nothing was pending from the moment at which the
             table was read for the last time;
          2. stopped at any call, the table is as it was or has the index, and the next build ends it;
-         3. a partition that the properties name is not touched;
+         3. a partition that the properties name is not touched, or taken out of them first where it is replaced;
          4. the wait for writers is bounded;
          5. what a Hudi writer removed within an hour of its build is not built again without a word of the operator.
 See:     docs/decisions/0160-indexes-of-the-metadata-table-are-built.md
@@ -44,11 +46,12 @@ from lakeward.format.metadata.index_definitions import (
     IndexDefinition,
     with_definition,
 )
-from lakeward.format.metadata.partition import RECORD_INDEX
+from lakeward.format.metadata.partition import RECORD_INDEX, SECONDARY_INDEX_PREFIX
 from lakeward.format.partition_metadata import PROPERTIES_NAME, PartitionMetadata, write_partition_metadata
 from lakeward.format.timeline.commit_metadata import write_commit_metadata
 from lakeward.format.timeline.instant import Instant, State
 from lakeward.index.index_type import IndexType
+from lakeward.index.log_inserts import check_none_in_logs, read_log_inserts
 from lakeward.index.writers_removal import find_removals
 from lakeward.protocol.attempts.attempt import Attempt, Publication
 from lakeward.protocol.attempts.fencing import fencing_of
@@ -57,7 +60,7 @@ from lakeward.protocol.creation import create_once, read_if_there
 from lakeward.protocol.index_out_of_use import put_in_use
 from lakeward.protocol.life_cycle import Unpublished, run_attempt, settle
 from lakeward.protocol.lock.table_lock import Fence
-from lakeward.protocol.metadata.build_notes import note_build, note_removals
+from lakeward.protocol.metadata.build_notes import forget_builds, note_build, note_removals
 from lakeward.protocol.metadata.snapshot import newest_schema
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
@@ -126,11 +129,14 @@ class BuiltPartition:
     seconds: float
 
 
-def build_partition(table: ServicedTable, entries: PartitionEntries, *, again: bool = False) -> BuiltPartition | None:
+def build_partition(
+    table: ServicedTable, entries: PartitionEntries, *, again: bool = False, replaces: bool = False
+) -> BuiltPartition | None:
     """None where the table has the partition.
 
     Args:
         again: also where a Hudi writer removed it within an hour of its last build.
+        replaces: also where the table has it, which is read and kept until the new one is there.
 
     Raises:
         Refused: the table is not one that can have it; nothing was written.
@@ -140,7 +146,7 @@ def build_partition(table: ServicedTable, entries: PartitionEntries, *, again: b
     started = table.clock.monotonic()
     table.watch_own()
     with table.locked() as fence:
-        service = _claim(table, entries, fence, again=again)
+        service = _claim(table, entries, fence, again=again, replaces=replaces)
     if service is None:
         entries.forget()  # what one left that died right after it was named
         return None
@@ -160,12 +166,14 @@ def build_partition(table: ServicedTable, entries: PartitionEntries, *, again: b
     )
 
 
-def check_buildable(table: ServicedTable, partition: str, *, again: bool = False) -> bool:
-    """Whether the table has the partition already. Raises `Refused` where it can have none, and without `again` where a
-    writer would soon remove it."""
+def check_buildable(table: ServicedTable, partition: str, *, again: bool = False, replaces: bool = False) -> bool:
+    """Whether the table has the partition already, and it is not replaced. Raises `Refused` where it can have none, and
+    without `again` where a writer would soon remove it."""
     snapshot = snapshot_with_metadata(table).snapshot
     if partition in snapshot.config.built_metadata_partitions:
-        return True
+        if not replaces:
+            return True
+        _check_replaceable(table, snapshot, partition)
     if not fencing_of(table.storage).moves_aside:
         raise Refused(
             f"The partition {partition} of the metadata table of {table.base_path} is not built.",
@@ -184,6 +192,21 @@ def check_buildable(table: ServicedTable, partition: str, *, again: bool = False
     return False
 
 
+def _check_replaceable(table: ServicedTable, snapshot: TableSnapshot, partition: str) -> None:
+    """Raises `Refused` where the table needs the partition in the moment in which the one goes and the other comes, for
+    a process can die in it."""
+    if partition != RECORD_INDEX:
+        return
+    check_none_in_logs(read_log_inserts(table.storage, table.base_path), what="The record index is not rebuilt")
+    secondary = [each for each in snapshot.config.metadata_partitions if each.startswith(SECONDARY_INDEX_PREFIX)]
+    if secondary:
+        raise Refused(
+            f"The record index of the metadata table of {table.base_path} is not rebuilt.",
+            why=f"{', '.join(secondary)}: secondary indexes lead to rows by way of it.",
+            remedy="Remove them first (`lakeward metadata drop`), and build them after it.",
+        )
+
+
 def first_at_work(timeline: Timeline) -> Instant | None:
     """The first pending instant that may bring keys or take some, alive or dead. One that is merely planned, and is
     begun later, reads the properties then."""
@@ -194,13 +217,15 @@ def first_at_work(timeline: Timeline) -> Instant | None:
     return None
 
 
-def _claim(table: ServicedTable, entries: PartitionEntries, fence: Fence, *, again: bool) -> _Build | None:
+def _claim(
+    table: ServicedTable, entries: PartitionEntries, fence: Fence, *, again: bool, replaces: bool
+) -> _Build | None:
     recover_properties(table.storage, table.base_path, fence=fence)
     now = snapshot_with_metadata(table)
     if recover_metadata(table, now, fence=fence) | _end_dead_builds(table, now, fence):
         now = snapshot_with_metadata(table)
     note_removals(table.storage, now.snapshot)
-    if check_buildable(table, entries.partition, again=again):
+    if check_buildable(table, entries.partition, again=again, replaces=replaces):
         return None
     instant = _next_build(now.table)
     attempt = metadata_attempt(table, now.table, instant, MetadataAction.DELTA_COMMIT)
@@ -216,7 +241,7 @@ def _claim(table: ServicedTable, entries: PartitionEntries, fence: Fence, *, aga
     )
     fence()
     attempt.claim()
-    return _Build(table, entries, attempt, files)
+    return _Build(table, entries, attempt, files, replaces=replaces)
 
 
 def _next_build(metadata: MetadataTable) -> str:
@@ -275,7 +300,16 @@ def _groups_of(table: ServicedTable, now: ServicedMetadata, instant: str) -> lis
 class _Build:
     """A claimed instant, as the life cycle runs it."""
 
-    def __init__(self, table: ServicedTable, entries: PartitionEntries, attempt: Attempt, files: GroupFiles) -> None:
+    def __init__(
+        self,
+        table: ServicedTable,
+        entries: PartitionEntries,
+        attempt: Attempt,
+        files: GroupFiles,
+        *,
+        replaces: bool,
+    ) -> None:
+        self._replaces = replaces
         self._table = table
         self._entries = entries
         self._attempt = attempt
@@ -344,6 +378,10 @@ class _Build:
         files.write_first_logs()
         has_typed_stats = now.table.config.version.has_typed_stats
         self.attempt.stage(write_commit_metadata(files.commit(has_typed_stats=has_typed_stats)))
+        if entries.partition in snapshot.config.built_metadata_partitions:
+            forget_builds(table.storage, table.base_path, [entries.partition])
+            changes: dict[str, str | None] = {PARTITIONS_PROPERTY: ",".join(self._others(snapshot))}
+            update_properties(table.storage, table.base_path, changes, fence=fence)
         take_unnamed_aside(table.storage, table.base_path, entries.partition, by=table.owner.attempt, fence=fence)
         fence()
         self.attempt.request(b"")
@@ -365,12 +403,16 @@ class _Build:
     def _check_still_right(self, now: ServicedMetadata) -> None:
         """Raises `Conflict`."""
         taken = [each for each in now.table.timeline.instants if each.time == self.attempt.instant]
-        if taken or self._entries.partition in now.snapshot.config.built_metadata_partitions:
+        is_there = self._entries.partition in now.snapshot.config.built_metadata_partitions
+        if taken or (is_there and not self._replaces):
             raise Conflict(
                 f"{self.name} is not published.",
                 why="Another process built it, or another index, meanwhile.",
                 remedy="Run the command again, which goes on with the keys that are read.",
             )
+
+    def _others(self, snapshot: TableSnapshot) -> list[str]:
+        return [name for name in snapshot.config.built_metadata_partitions if name != self._entries.partition]
 
     def _define(self, snapshot: TableSnapshot, definition: IndexDefinition, fence: Fence) -> None:
         storage = self._table.storage
@@ -387,7 +429,7 @@ class _Build:
     def _name_partition(self, snapshot: TableSnapshot, fence: Fence) -> None:
         config, base_path = snapshot.config, self._table.base_path
         changes: dict[str, str | None] = {
-            PARTITIONS_PROPERTY: ",".join((*config.built_metadata_partitions, self._entries.partition)),
+            PARTITIONS_PROPERTY: ",".join((*self._others(snapshot), self._entries.partition)),
             PATH_PROPERTY: config.get(PATH_PROPERTY) or INDEX_DEFINITIONS_PATH,
         }
         update_properties(self._table.storage, base_path, changes, fence=fence)
