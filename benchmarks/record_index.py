@@ -32,11 +32,15 @@ from lakeward.index.record.bucket_file import BucketFile
 from lakeward.index.record.bucket_writer import BucketFileWriter
 from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.record_options import LookupMode, LookupOptions
+from lakeward.storage.local import LocalStorage
 
 _BATCH = 65_536
 _FILE_GROUPS = 200
 _DELTAS, _DELTA_KEYS = 4, 10_000
 _POINTS = 5_000
+_ENTRY_BYTES = 22
+_KEPT = 8
+"""Deltas of a bucket until they are merged."""
 _SHARES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.35, 0.5, 1.0)
 
 
@@ -73,6 +77,7 @@ def main() -> int:
             figures[shape] = _lookups(files, keys, times, points=keys.slice(0, _POINTS))
         figures["cold by share"] = _by_share(base, keys, there, random)
         expected = _answers(Bucket([_opened(base, BlockCache())], scope=KeyScope.GLOBAL).look_up(keys))
+        figures["a delta, as a file and as a block of a log"] = _deltas_kept(Path(folder) / "logs")
         figures["lmdb"] = _lmdb(open_files, Path(folder) / "lmdb", there, asked, times, expected)
         figures["floor: binary search in memory"] = _floor(there, asked, times, len(expected))
     for name, each in figures.items():
@@ -171,6 +176,34 @@ def _forgotten(files: list[Path]) -> Iterator[None]:
         with file.open("rb") as opened:
             os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     yield
+
+
+def _deltas_kept(folder: Path) -> dict[str, dict[str, float]]:
+    """Milliseconds of a delta by its entries, of eight that are written and, once they were merged, deleted: each a file
+    of its own, and each a block of one log. The best of five."""
+    storage = LocalStorage()
+    folder.mkdir()
+    found = {}
+    for entries in (100, 1_000, 10_000, 30_000, 100_000):
+        content = os.urandom(_ENTRY_BYTES * entries)
+
+        def files(content: bytes = content) -> None:
+            for number in range(_KEPT):
+                with storage.open_output(f"{folder}/{number}") as sink:
+                    sink.write(content)
+            for number in range(_KEPT):
+                storage.delete(f"{folder}/{number}")
+
+        def blocks(content: bytes = content) -> None:
+            with storage.open_output(f"{folder}/log") as sink:
+                sink.write(content)
+            for number in range(1, _KEPT):
+                storage.append(f"{folder}/log", content, at=number * len(content))
+            storage.delete(f"{folder}/log")
+
+        best = {name: [_timed(work)[0] for _ in range(5)] for name, work in (("file", files), ("block", blocks))}
+        found[f"{entries:,}"] = {name: round(min(each) * 1000 / _KEPT, 2) for name, each in best.items()}
+    return found
 
 
 def _answers(found: pa.RecordBatch) -> dict[str, str]:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import BinaryIO, TypeVar
 
 from lakeward.base.paths import join, parent
-from lakeward.storage.local import TEMPORARY_SUFFIX
-from lakeward.storage.storage import FileStatus, RenamingStorage
+from lakeward.storage.local import TEMPORARY_SUFFIX, LocalStorage
+from lakeward.storage.storage import FileStatus
 
 T = TypeVar("T")
 
 WRITES = (
     "open_output",
     "close",
+    "append",
     "create",
     "touch",
     "make_folder",
@@ -29,14 +31,14 @@ WRITES = (
     "delete",
     "delete_folder",
 )
-TEARABLE = ("close", "create")
+TEARABLE = ("close", "create", "append")
 
 
 class CalledStorage(ABC):
     _torn = "torn"
     """What the name of a file ends in that a process died over, before the suffix of temporary files."""
 
-    def __init__(self, inner: RenamingStorage) -> None:
+    def __init__(self, inner: LocalStorage) -> None:
         self._inner = inner
 
     @abstractmethod
@@ -67,6 +69,20 @@ class CalledStorage(ABC):
     def open_output(self, path: str) -> BinaryIO:
         file = self._call("open_output", path, lambda: self._inner.open_output(path))
         return _CalledOutput(file, path, self)  # type: ignore[return-value]
+
+    @contextmanager
+    def try_lock(self, path: str) -> Iterator[bool]:
+        held = self._call("try_lock", path, lambda: self._inner.try_lock(path))
+        with held as is_held:
+            yield is_held
+
+    def append(self, path: str, data: bytes, *, at: int) -> None:
+        self._call(
+            "append",
+            path,
+            lambda: self._inner.append(path, data, at=at),
+            lambda: self._inner.append(path, data[: len(data) // 2], at=at),
+        )
 
     def create(self, path: str, data: bytes) -> None:
         self._call("create", path, lambda: self._inner.create(path, data), lambda: self._tear_create(path, data))

@@ -16,6 +16,7 @@ Keeps:   1. `create`, `mark`, `rename`, `move` and `link` never replace a file;
 from __future__ import annotations
 
 import errno
+import fcntl
 import io
 import os
 import shutil
@@ -25,7 +26,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
-from lakeward.base.errors import AlreadyExists, LakewardError, NotFound
+from lakeward.base.errors import AlreadyExists, BrokenFile, LakewardError, NotFound
 from lakeward.base.paths import join, parent
 from lakeward.storage.exclusive_rename import NoHardLinks, link_exclusively, rename_exclusively
 from lakeward.storage.place import Place, found_link, hold, is_link
@@ -85,6 +86,41 @@ class LocalStorage:
 
     def open_output(self, path: str) -> BinaryIO:
         return _DurableWriter(io.FileIO(self._new_file(path), "wb"))
+
+    @contextmanager
+    def try_lock(self, path: str) -> Iterator[bool]:
+        try:
+            with hold(path, self._base_path) as place:
+                descriptor = os.open(place.name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644, dir_fd=place.folder)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise _missing(parent(path)) from error
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                yield False
+                return
+            yield True
+        finally:
+            os.close(descriptor)
+
+    def append(self, path: str, data: bytes, *, at: int) -> None:
+        try:
+            with hold(path, self._base_path) as place:
+                descriptor = _open(place, os.O_WRONLY)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise _missing(path) from error
+        with _DurableWriter(io.FileIO(descriptor, "wb")) as file:
+            size = os.fstat(descriptor).st_size
+            if size < at:
+                raise BrokenFile(
+                    f"{path} is cut short.",
+                    why=f"It has {size} bytes, and had {at}.",
+                    remedy="Restore the file, or make what it is part of again.",
+                )
+            os.ftruncate(descriptor, at)
+            file.seek(at)
+            file.write(data)
 
     def create(self, path: str, data: bytes) -> None:
         temporary = os.path.join(parent(path), f".{os.path.basename(path)}.{uuid.uuid4()}{TEMPORARY_SUFFIX}")

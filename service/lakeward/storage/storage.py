@@ -8,8 +8,9 @@ that still believes in its attempt something more is needed, and storages differ
 
     RenamingStorage     a file or folder changes its name at once, and gets a second one: file systems
     VersionedStorage    a file is replaced if it is still the one that was read: object stores
+    AppendingStorage    a file grows, and a lock goes with its process: file systems
 
-Code that needs either asks for it (`isinstance`), and neither imitates the other: a rename in an object store is a copy
+Code that needs one asks for it (`isinstance`), and none imitates another: a rename in an object store is a copy
 and a deletion, between which anything can happen.
 
 Tests wrap this protocol to fail, delay, tear or lose the reply of the n-th call, so each method is one effect.
@@ -23,6 +24,7 @@ Keeps:   1. `create` either makes the whole file or nothing, and never replaces 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple, Protocol, runtime_checkable
 
@@ -112,6 +114,19 @@ class RenamingStorage(Storage, Protocol):
 
     def link(self, source: str, target: str) -> None:
         """Give the file a second name, atomically. Raises like `rename`."""
+
+
+@runtime_checkable
+class AppendingStorage(Storage, Protocol):
+    """A file system: files grow, which takes a lock among those who append."""
+
+    def try_lock(self, path: str) -> AbstractContextManager[bool]:
+        """Hold the lock of that name, which a process that dies lets go; False where another process has it, or the
+        file system has no locks. Raises `NotFound` without its folder."""
+
+    def append(self, path: str, data: bytes, *, at: int) -> None:
+        """Cut the file to its first `at` bytes, and write all of `data` behind them; durable on return. Raises
+        `NotFound`, and `BrokenFile` for a file that is shorter. Any other error leaves anything behind `at`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,11 @@ def index_in(folder: Path, tasks: Tasks | None, times: dict[str, str]) -> Reopen
 def contents(folder: Path, index: ReopenedRecordIndex) -> list[tuple[object, ...]]:
     """What each file of the index is of, and its bytes."""
     files = index.open().manifest.files
-    return sorted((file.of, file.kind.value, file.instant, (folder / file.path).read_bytes()) for file in files)
+    found = []
+    for file in files:
+        content = (folder / file.path).read_bytes()[file.offset : file.offset + file.size]
+        found.append((file.of, file.kind.value, file.instant, content))
+    return sorted(found)
 
 
 def update(index: ReopenedRecordIndex, times: dict[str, str], number: int) -> None:

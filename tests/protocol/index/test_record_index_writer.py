@@ -31,6 +31,7 @@ from lakeward.protocol.index.record_index_writer import (
     moved_record_index,
 )
 from lakeward.storage.local import LocalStorage
+from lakeward.storage.metered import MeteredStorage
 from lakeward.table.timeline.timeline import Timeline
 from tests.called_storage import WRITES
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
@@ -354,7 +355,10 @@ def test_an_index_that_was_opened_long_ago(tmp_path):
     names and that is not there is lost. Keeps 5 of index/record/record_index."""
     times: dict[str, str] = {}
     new_record_index(tmp_path, buckets=1)
-    index = ReopenedRecordIndex(tmp_path, lambda of: {each: times[each] for each in of if each in times})
+    files_alone = MeteredStorage(STORAGE)
+    index = ReopenedRecordIndex(
+        tmp_path, lambda of: {each: times[each] for each in of if each in times}, storage=files_alone
+    )
     index.update("1", changes([("a", "p", "p-0")]), completed=None)
     times["1"] = "2"
     held = index.open()

@@ -97,13 +97,15 @@ class BucketFile:
         """
         Args:
             length: of the HFile, which starts at `offset` of the file.
-            name: the file's name in errors and in the cache.
+            name: the file's name in errors and, with its commit, in the cache.
             instant: of all its entries, where the file has no table of instants.
             cache: for decoded blocks; None: none is kept.
         """
         self.name = name if offset == 0 else f"{name}, from byte {offset}"
         self._hfile = HFileReader(file, offset=offset, length=length, name=name)
         self._cache = cache or BlockCache(0)
+        # A block of a log that was rolled back may have given its place to that of another commit.
+        self._held_as = f"{self.name}, {length} bytes since {instant}"
         try:
             self.head = FileHead.from_info(self._hfile.info)
             partitions, at = decode_texts(self._meta(PLACES))
@@ -269,7 +271,7 @@ class BucketFile:
         the filter, and those that the filter does not rule out."""
         at_hand = np.zeros(len(self._blocks), dtype=np.bool_)
         distinct = np.flatnonzero(np.bincount(numbers, minlength=1))
-        at_hand[distinct] = self._cache.has(self.name, distinct.tolist())
+        at_hand[distinct] = self._cache.has(self._held_as, distinct.tolist())
         worth: npt.NDArray[np.bool_] = at_hand[numbers]
         unsure = np.flatnonzero(~worth)
         if len(unsure):
@@ -306,7 +308,7 @@ class BucketFile:
         """The first of these blocks, those that are not at hand up to a bound: which follow each other are read at
         once."""
         blocks: list[EntryBlock] = []
-        held, size = self._cache.get_all(self.name, numbers), 0
+        held, size = self._cache.get_all(self._held_as, numbers), 0
         while len(blocks) < len(numbers) and size < STRETCH_BYTES * 8:
             at = len(blocks)
             block = held[at]
@@ -320,7 +322,7 @@ class BucketFile:
                 stored += self._blocks[end].size
                 at, end = at + 1, end + 1
             for number, found in enumerate(self._read(first, end), first):
-                self._cache.put(self.name, number, found)
+                self._cache.put(self._held_as, number, found)
                 blocks.append(found)
                 size += found.nbytes
         return blocks
@@ -342,13 +344,13 @@ class BucketFile:
             yield EntryBlock.of(KeyBlock.of(entries.keys), *decoded)
 
     def _filter(self) -> KeyFilter:
-        held = self._cache.get(self.name, _FILTER_NUMBER)
+        held = self._cache.get(self._held_as, _FILTER_NUMBER)
         if held is None:
             try:
                 held = KeyFilter.from_bytes(self._meta(FILTER))
             except ValueError as error:
                 raise self.broken(str(error)) from None
-            self._cache.put(self.name, _FILTER_NUMBER, held)
+            self._cache.put(self._held_as, _FILTER_NUMBER, held)
         assert isinstance(held, KeyFilter)
         return held
 

@@ -1,6 +1,7 @@
 """A bucket file of a record index, as its manifest names it.
 
     data/<group>-<bucket>-<link>_<number>-<token>_<instant>.hfile
+    data/.<group>-<bucket>-<link>_<number>-<token>_<instant>.log.1_0-0-0    deltas, each a block of this log
     data/<share>_<number>-<token>_<instant>.entries                  what a task puts into buckets; no manifest names it
 
 *Group*, *bucket* and *link* say which file group of the index it is of: a bucket that was sealed goes on with its next
@@ -14,11 +15,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from lakeward.index.manifest_form import DATA_FOLDER
 
-_NAME = re.compile(r"(\d+-\d+-)?\d+_(?P<number>\d+)-[0-9a-f]+_\w+\.(hfile|entries)")
+_NAME = re.compile(r"\.?(\d+-\d+-)?\d+_(?P<number>\d+)-[0-9a-f]+_\w+\.(hfile|entries|log\.1_0-0-0)")
+
+
+LOG_ENDING: Final = ".log.1_0-0-0"
 
 
 class FileKind(StrEnum):
@@ -62,6 +66,10 @@ class RecordFile:
         return self.path, self.offset
 
     @property
+    def is_in_log(self) -> bool:
+        return self.path.endswith(LOG_ENDING)
+
+    @property
     def names(self) -> frozenset[str]:
         """The commits that the timeline must count for its entries to count."""
         return frozenset({self.instant} if self.kind is FileKind.DELTA else self.instants)
@@ -69,6 +77,11 @@ class RecordFile:
 
 def file_path(of: IndexGroup, *, number: int, token: str, instant: str) -> str:
     return f"{DATA_FOLDER}/{of.group}-{of.bucket}-{of.link}_{number}-{token}_{instant}.hfile"
+
+
+def log_path(of: IndexGroup, *, number: int, token: str, instant: str) -> str:
+    """The path of a log of the file group, as Hudi names logs."""
+    return f"{DATA_FOLDER}/.{of.group}-{of.bucket}-{of.link}_{number}-{token}_{instant}{LOG_ENDING}"
 
 
 def stream_path(share: int, *, number: int, token: str, instant: str) -> str:

@@ -1,12 +1,13 @@
 """The files of a commit, or of a build, in buckets of the record index: sorted entries in, a file for each bucket that
 has some out. The next manifest names them, or nothing ever reads them.
 
-Touches: the folder of the index, by new files.
+Touches: the folder of the index, by new files, or blocks at the end of logs.
 Memory:  a writer for each bucket, and 256 entries of each.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from lakeward.index.record.entry_codes import Codes
 from lakeward.index.record.key_scope import split_entry_keys
 from lakeward.index.record.record_file import FileKind, IndexGroup, RecordFile, file_path
 from lakeward.index.record.record_manifest import RecordManifest
+from lakeward.protocol.index.bucket_logs import BucketLogs
 from lakeward.storage.storage import Storage
 
 Place = tuple[str | None, str | None]
@@ -51,20 +53,22 @@ def write_bucket_files(
     entries: Iterable[tuple[pa.Array, Codes]],
     places: Sequence[Place],
     of: FilesOf,
+    logs: BucketLogs | None = None,
 ) -> list[RecordFile]:
-    """A file for each bucket of the newest group that has an entry.
+    """A file for each bucket of the newest group that has an entry, or a block of its log.
 
     Args:
         folder: of the index.
         manifest: what the index has; the buckets of its newest group count.
         entries: (keys of entries, codes of their locations), by the bytes of the keys, each key once.
         places: those of the codes from 1 on; code 0 says that a key is gone.
+        logs: blocks are appended to these, and all of them are held until then; None: each is a file of its own.
     """
     number = len(manifest.groups) - 1
     group = manifest.groups[number]
     known: list[Place] = [(None, None), *places]
     with ExitStack() as stack:
-        writers: dict[int, tuple[str, BucketFileWriter]] = {}
+        writers: dict[int, tuple[str, BinaryIO, BucketFileWriter]] = {}
         for keys, locations in _long_batches(entries, _ROWS_A_BUCKET * group.buckets):
             record_keys, _ = split_entry_keys(keys, manifest.scope)
             numbers = bucket_numbers(record_keys, hash_name=group.hash_name, count=group.buckets)
@@ -73,20 +77,25 @@ def write_bucket_files(
             for bucket in map(int, np.unique(numbers)):
                 if bucket not in writers:
                     at = IndexGroup(number, bucket, group.links[bucket])
-                    path = new_path(manifest, at, of.instant)
-                    sink = stack.enter_context(open_new_file(storage, folder, path))
-                    writers[bucket] = path, BucketFileWriter(sink, scope=manifest.scope, with_instants=False)
-                writer = writers[bucket][1]
+                    path = "" if logs is not None else new_path(manifest, at, of.instant)
+                    sink = io.BytesIO() if logs is not None else open_new_file(storage, folder, path)
+                    stack.enter_context(sink)
+                    writers[bucket] = path, sink, BucketFileWriter(sink, scope=manifest.scope, with_instants=False)
+                writer = writers[bucket][2]
                 rows = order[0 if bucket == 0 else ends[bucket - 1] : ends[bucket]]
                 distinct, codes = np.unique(locations[rows], return_inverse=True)
                 named = writer.places.intern(known[code] for code in distinct)
                 writer.add_codes(keys.take(pa.array(rows)).cast(pa.binary()), named[codes], None)
         found = []
-        for bucket, (path, writer) in sorted(writers.items()):
+        for bucket, (path, sink, writer) in sorted(writers.items()):
             stats = writer.finish()
             at = IndexGroup(number, bucket, group.links[bucket])
+            offset = 0
+            if logs is not None:
+                assert isinstance(sink, io.BytesIO), "it was made so"
+                path, offset = logs.append(at, of.instant, sink.getvalue())
             sizes = stats.size_bytes, stats.entries, stats.tombstones
-            found.append(RecordFile(at, of.kind, path, *sizes, of.instant, of.completed))
+            found.append(RecordFile(at, of.kind, path, *sizes, of.instant, of.completed, offset=offset))
     return found
 
 

@@ -1,6 +1,7 @@
 """The record index in a table's folder, written: one commit of the table after the other, each one manifest.
 
-    update      changes, sorted -> a delta file for each bucket that they touch -> the next manifest
+    update      changes, sorted -> a delta for each bucket that they touch, a file or a block of its log (`bucket_logs`)
+                -> the next manifest
     rollback    a manifest without the commit's files
     build       all locations, sorted -> a base file for each bucket -> the next manifest
     tidy        what was rolled back goes, what was archived settles, files are merged (`index/record/merge_choice`),
@@ -12,7 +13,7 @@ whether it counts, and all of them completed up to there: what comes afterwards 
 
 *Stopped anywhere*, files lie there that no manifest names.
 
-Touches: the folder of the index; spill files.
+Touches: the folder of the index, and its lock; spill files.
 Keeps:   1. a change is there whole or not at all, and none is lost to another process's;
          2. a delta goes to the newest group and the open link of its bucket;
          3. a merge changes no answer;
@@ -52,6 +53,7 @@ from lakeward.index.record.record_options import LOOKUP_OPTIONS, LookupOptions
 from lakeward.index.settlement import check_not_built, check_not_late, settled_first, undone_commits
 from lakeward.protocol.creation import create_once
 from lakeward.protocol.index.bucket_files import FilesOf, write_bucket_files
+from lakeward.protocol.index.bucket_logs import BucketLogs, are_small, logs_to_append
 from lakeward.protocol.index.bucket_tasks import (
     BucketSpread,
     BucketTask,
@@ -146,9 +148,17 @@ class RecordIndexWriter:
         process took in what completed meanwhile, or made buckets grow."""
         check_not_late(instant, completed, self._index.manifest.settled_through)
         located = (part for batch in changes for part in self._in_partitions(batch, instant, completed))
-        manifest, files = self._deltas(located, instant)
+        with logs_to_append(self._storage, self._index.folder) as logs:
+            self._put(instant, located, completed, logs)
+
+    def _put(
+        self, instant: str, located: Iterable[pa.RecordBatch], completed: str | None, logs: BucketLogs | None
+    ) -> None:
+        manifest, files = self._deltas(located, instant, logs)
 
         def change(newest: RecordManifest) -> RecordManifest:
+            if logs is not None:
+                logs.check(newest, files)
             if newest.groups not in (self._index.manifest.groups, manifest.groups):
                 raise _faster("made its buckets grow")
             known = self._index.manifest.commits
@@ -307,7 +317,9 @@ class RecordIndexWriter:
             gone = found.set_column(2, LOCATIONS.field(2), pa.nulls(found.num_rows, pa.string()))
             yield gone
 
-    def _deltas(self, changes: Iterable[pa.RecordBatch], instant: str) -> tuple[RecordManifest, list[RecordFile]]:
+    def _deltas(
+        self, changes: Iterable[pa.RecordBatch], instant: str, logs: BucketLogs | None
+    ) -> tuple[RecordManifest, list[RecordFile]]:
         """The delta files of a commit, and the manifest with the buckets that they are of."""
         manifest = self._index.manifest
         with EntrySorter(manifest.scope) as sorter:
@@ -315,10 +327,12 @@ class RecordIndexWriter:
                 sorter.add(batch)
             if not manifest.groups and sorter.rows:
                 manifest = manifest.with_first_group(default_bucket_count(sorter.rows))
-            return manifest, self._written(manifest, sorter, FilesOf(FileKind.DELTA, instant, None))
+            return manifest, self._written(manifest, sorter, FilesOf(FileKind.DELTA, instant, None), logs)
 
-    def _written(self, manifest: RecordManifest, sorter: EntrySorter, of: FilesOf) -> list[RecordFile]:
-        """A file for each bucket of the newest group that has an entry."""
+    def _written(
+        self, manifest: RecordManifest, sorter: EntrySorter, of: FilesOf, logs: BucketLogs | None = None
+    ) -> list[RecordFile]:
+        """A file for each bucket of the newest group that has an entry, or a block of its log."""
         if not sorter.rows:
             return []
         places = list(zip(*(column.to_pylist() for column in sorter.places.texts()), strict=True))
@@ -326,7 +340,8 @@ class RecordIndexWriter:
         folder, size = self._index.folder, sorter.rows * _ENTRY_BYTES
         tasks = self._tasks_for(min(manifest.groups[-1].buckets, sorter.rows), sorter.rows, size, is_streamed=True)
         if tasks == 1:
-            return write_bucket_files(self._storage, folder, manifest, entries, places, of)
+            appends = logs if are_small(sorter.rows, manifest.groups[-1].buckets) else None
+            return write_bucket_files(self._storage, folder, manifest, entries, places, of, appends)
         divided = files_tasks(self._storage, folder, manifest, entries, places, of, tasks=tasks)
         try:
             return self._run(divided, size)
