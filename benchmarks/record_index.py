@@ -179,8 +179,8 @@ def _forgotten(files: list[Path]) -> Iterator[None]:
 
 
 def _deltas_kept(folder: Path) -> dict[str, dict[str, float]]:
-    """Milliseconds of a delta by its entries, of eight that are written and, once they were merged, deleted: each a file
-    of its own, and each a block of one log. The best of five."""
+    """Milliseconds of a delta by its entries, of eight that are written and, once they were merged, deleted: each a
+    file of its own, and each a block of one log. The best of five."""
     storage = LocalStorage()
     folder.mkdir()
     found = {}

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Final
@@ -126,7 +126,11 @@ def logs_to_append(storage: Storage, folder: str) -> Iterator[BucketLogs | None]
     if not isinstance(storage, AppendingStorage):
         yield None
         return
-    with storage.try_lock(join(folder, _LOCK)) as is_held:
+    with ExitStack() as held:
+        try:
+            is_held = held.enter_context(storage.try_lock(join(folder, _LOCK)))
+        except NotFound:
+            is_held = False  # the index was built again or dropped, which the publication finds
         newest = RECORD_FORM.read_newest(storage, folder) if is_held else None
         yield None if newest is None else BucketLogs(storage, folder, newest)
 
