@@ -101,6 +101,12 @@ def raise_first(failures: Sequence[LakewardError]) -> None:
         raise first
 
 
+def results_of(outcomes: Sequence[Done[Result] | Failure]) -> list[Result]:
+    """The results, in their order. Raises the first failure, as `raise_first` does."""
+    raise_first([outcome.error for outcome in outcomes if isinstance(outcome, Failure)])
+    return [outcome.result for outcome in outcomes if isinstance(outcome, Done)]
+
+
 @dataclass(frozen=True, slots=True)
 class Versions:
     """What must agree between the driver and the process that runs the work."""

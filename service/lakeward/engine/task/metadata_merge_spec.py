@@ -35,6 +35,10 @@ class MetadataMergeSpec:
     """The place of what it says of how far it is; None where the driver cannot look."""
 
     @property
+    def group_id(self) -> tuple[str, str]:
+        return self.slice.group_id
+
+    @property
     def input_bytes(self) -> int:
         return self.slice.base_bytes + self.slice.log_bytes
 

@@ -65,6 +65,10 @@ class OperationSpec:
     """The place of what it says of how far it is; None where the driver cannot look."""
 
     @property
+    def group_id(self) -> tuple[str, str]:
+        return self.slice.partition_path, self.slice.file_id
+
+    @property
     def place(self) -> OutputPlace:
         of = self.slice
         return OutputPlace(of.base_path, of.partition_path, of.instant, self.attempt, self.attempt_folder, self.index)

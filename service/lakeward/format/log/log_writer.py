@@ -37,7 +37,7 @@ BLOCK_BYTES = 64 * 1024 * 1024
 """Content of one block, about; a single row may be larger."""
 
 AVRO_BLOCK_VERSION = 3
-_END_BYTES = 4 + 8
+BLOCK_END_BYTES = 4 + 8
 """Footer count and the way back."""
 _ROWS_AT_ONCE = 16_384
 _ROW_GROUP_ROWS = 122_880
@@ -154,7 +154,7 @@ class LogFileWriter:
                 self._add_block(BlockType.DELETE, [no_deletes()])
             kind, content = self._held
             length = sum(len(part) for part in content)
-            size = self._size + len(block_head(kind, self._headers, length)) + length + _END_BYTES
+            size = self._size + len(block_head(kind, self._headers, length)) + length + BLOCK_END_BYTES
             self._write_block(kind, [*content, self._tail.close(file_bytes=size, blocks=self._blocks + 1)])
         return LogFileStats(rows=self._rows, deletes=self._deletes, blocks=self._blocks, size_bytes=self._size)
 
@@ -222,14 +222,12 @@ class LogFileWriter:
     def _write_block(self, kind: BlockType, content: list[bytes]) -> None:
         length = sum(len(part) for part in content)
         head = block_head(kind, self._headers, length)
-        frame = len(head) - len(MAGIC) - 8 + length + _END_BYTES
         self._sink.write(head)
         for part in content:
             self._sink.write(part)
-        # No footer entries, then the way back to the block's start for readers that come from the end.
-        self._sink.write(struct.pack(">iq", 0, frame + len(MAGIC)))
+        self._sink.write(block_end(len(head) + length))
         self._blocks += 1
-        self._size += len(head) + length + _END_BYTES
+        self._size += len(head) + length + BLOCK_END_BYTES
 
     def _unwritable(self, batch: pa.RecordBatch, bad: UnwritableRecord) -> Unsupported:
         if self._block_type is BlockType.CDC_DATA:
@@ -252,10 +250,16 @@ def block_head(kind: BlockType, headers: Mapping[HeaderKey, str], content_length
     for key, text in headers.items():
         value = text.encode("utf-8")
         entries += struct.pack(">ii", key, len(value)) + value
-    frame = 4 + 4 + 4 + len(entries) + 8 + content_length + _END_BYTES
+    frame = 4 + 4 + 4 + len(entries) + 8 + content_length + BLOCK_END_BYTES
     return (
         MAGIC
         + struct.pack(">qiii", frame, FORMAT_VERSION, kind, len(headers))
         + entries
         + struct.pack(">q", content_length)
     )
+
+
+def block_end(length: int) -> bytes:
+    """All that stands behind the content of a block, which has so many bytes up to there: no footer entries, then the
+    way back to the block's start for readers that come from the end."""
+    return struct.pack(">iq", 0, length + BLOCK_END_BYTES - 8)

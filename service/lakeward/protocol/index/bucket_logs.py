@@ -20,7 +20,6 @@ Source:  RFC-08, inline HFiles
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -30,7 +29,7 @@ from typing import Final
 from lakeward.base.errors import BrokenFile, IndexMoved, NotFound
 from lakeward.base.paths import join
 from lakeward.format.log.block import BlockType, HeaderKey
-from lakeward.format.log.log_writer import block_head
+from lakeward.format.log.log_writer import BLOCK_END_BYTES, block_end, block_head
 from lakeward.index.manifest_form import DATA_FOLDER, list_manifests
 from lakeward.index.record.record_file import IndexGroup, RecordFile, log_path
 from lakeward.index.record.record_manifest import RECORD_FORM, RecordManifest
@@ -43,8 +42,6 @@ UPDATE_ENTRIES_MAX: Final = 1_000_000
 LOG_BYTES_MAX: Final = 8 * 1024 * 1024
 """A log of this size gets no further block: its bytes stay until the last of its deltas is merged."""
 _LOCK: Final = "append.lock"
-_END: Final = struct.Struct(">iq")
-"""Behind the content: no footers, and the block's length without these eight bytes."""
 _SCHEMA: Final = '"bytes"'
 
 
@@ -72,8 +69,7 @@ class BucketLogs:
         head = block_head(
             BlockType.HFILE_DATA, {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: _SCHEMA}, len(content)
         )
-        # The length counts what follows the magic and the length itself, which are not in it, as Hudi writes it.
-        block = head + content + _END.pack(0, len(head) + len(content) + 4)
+        block = head + content + block_end(len(head) + len(content))
         path, end = self._open_log(of)
         if path is None:
             path = log_path(of, number=self.newest.number, token=token_hex(4), instant=instant)
@@ -136,7 +132,7 @@ def logs_to_append(storage: Storage, folder: str) -> Iterator[BucketLogs | None]
 
 
 def _end_of(file: RecordFile) -> int:
-    return file.offset + file.size + _END.size
+    return file.offset + file.size + BLOCK_END_BYTES
 
 
 def _log_end(manifest: RecordManifest, path: str) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
-from lakeward.engine.dispatch.dispatcher import Dispatcher, Failure, Progress, raise_first
+from lakeward.engine.dispatch.dispatcher import Dispatcher, Failure, Progress, results_of
 from lakeward.write.flow.row_keys import Keying
 from lakeward.write.tagging.tagging_kinds import Tagging
 from lakeward.write.target import Assignment, TargetResult, Workload, WriteContext
@@ -51,12 +51,11 @@ class RowlessFlow(Generic[Item]):
             description=f"{self._description} {context.instant}",
             on_progress=on_progress,
         )
-        failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
-        for failure in failures:
-            target = assignment.targets[failure.index]
-            failure.error.file_group = (target.partition_path, target.file_id)
-        raise_first([failure.error for failure in failures])
-        return [outcome.result for outcome in outcomes if not isinstance(outcome, Failure)]
+        for outcome in outcomes:
+            if isinstance(outcome, Failure):
+                target = assignment.targets[outcome.index]
+                outcome.error.file_group = (target.partition_path, target.file_id)
+        return results_of(outcomes)
 
     def close(self) -> None:
         """There is nothing to let go of."""

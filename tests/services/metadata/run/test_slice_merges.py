@@ -23,7 +23,7 @@ from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.services.metadata.plan.metadata_due import find_backlog
 from lakeward.services.metadata.run.compaction import MetadataCompactor
 from lakeward.services.metadata.run.metadata_round import in_this_process
-from lakeward.services.metadata.run.slice_merges import MergeTasks, merge_slices
+from lakeward.services.metadata.run.slice_merges import MergeTasks, merge_metadata_slices
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
 from tests.golden_tables import copy_golden
@@ -132,7 +132,7 @@ def test_progress(tmp_path: Path) -> None:
         table = replace(serviced_table(str(base), LocalStorage(), ScriptedProcesses()), observer=watcher)
         specs = specs_of(base, folder / str(number))
         tasks = MergeTasks(lambda size, it=dispatcher: it, in_this_process(LocalStorage()).run_task)  # type: ignore[misc]
-        made = merge_slices(table, specs, tasks, name="compaction")
+        made = merge_metadata_slices(table, specs, tasks, name="compaction")
         assert len([each for each in made if each is not None]) > 1
         seen = [(state.operations, state.input_bytes) for state in watcher.states]
         assert seen == sorted(seen) and seen[0] == (0, 0)
@@ -143,7 +143,7 @@ def test_progress(tmp_path: Path) -> None:
 
     table = replace(table, guard=stop)
     with pytest.raises(Cancelled):
-        merge_slices(table, specs, tasks, name="compaction")
+        merge_metadata_slices(table, specs, tasks, name="compaction")
 
 
 def test_what_a_task_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from typing import cast
 
 import numpy as np
 
-from lakeward.engine.dispatch.dispatcher import Dispatcher, Done, Failure, Progress, raise_first
+from lakeward.engine.dispatch.dispatcher import Dispatcher, Done, Failure, Progress, results_of
 from lakeward.engine.task.verification import check_digest
 from lakeward.merge.digest import sum_of_digests
 from lakeward.read.slice_input import SliceInput
@@ -147,11 +147,10 @@ class MovingFlow:
         outcomes: list[Done[TaskResult] | Failure] = self._dispatcher.run(
             partial(self._run_task, context), specs, description=f"{what} {context.instant}", on_progress=on_progress
         )
-        failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
-        for failure in failures:
-            failure.error.file_group = named[failure.index]
-        raise_first([failure.error for failure in failures])
-        return [outcome.result for outcome in outcomes if not isinstance(outcome, Failure)]
+        for outcome in outcomes:
+            if isinstance(outcome, Failure):
+                outcome.error.file_group = named[outcome.index]
+        return results_of(outcomes)
 
 
 def _chunks(group: MovedGroup, bytes_max: int) -> list[tuple[SliceInput, ...]]:

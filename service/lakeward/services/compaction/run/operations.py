@@ -10,20 +10,22 @@ Keeps:   1. all operations succeed, or the first failure is raised, with the oth
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import orjson
 
-from lakeward.base.errors import BrokenFile, Conflict, LakewardError, TaskFailed, Unsupported, VerificationFailed
+from lakeward.base.errors import BrokenFile, Conflict, LakewardError, Unsupported, VerificationFailed
 from lakeward.base.paths import join
 from lakeward.base.printable import printable
-from lakeward.engine.dispatch.dispatcher import Dispatcher, Failure, Progress, make_ready, own_versions, raise_first
+from lakeward.engine.dispatch.dispatcher import Dispatcher, Progress, own_versions
+from lakeward.engine.slice_merges import merge_slices
 from lakeward.engine.task.operation_spec import OperationKind, OperationResult, OperationSpec, finished_operations
-from lakeward.engine.task.work_counters import Counters, WorkCounters
+from lakeward.engine.task.work_counters import Counters
 from lakeward.format.schema_history import read_schema_version
 from lakeward.index.tail_choice import gets_tails
-from lakeward.protocol.progress import ENGINE_COUNTS, Engine, Merged, MergePace
+from lakeward.protocol.progress import ENGINE_COUNTS, Engine
 from lakeward.protocol.serviced_table import ServicedTable, label
 from lakeward.read.logs.committed_writes import committed_writes
 from lakeward.read.slice_input import SliceInput
@@ -68,62 +70,33 @@ def merge(
     if not specs:
         return [], None  # and nothing is started for it
     dispatcher = choose_dispatcher(sum(spec.input_bytes for spec in specs))
-    make_ready(dispatcher, table)
-    name = f"{label(claim.action)} {claim.instant}"
-    table.observer.step(f"{name}: merging on {dispatcher.name}, file slices: {len(specs)}")
-
-    with WorkCounters(len(specs), on_this_machine=dispatcher.is_on_this_machine) as counters:
-        counted = [replace(spec, counters=counters.place(index)) for index, spec in enumerate(specs)]
-        watched = _Watched(table, claim.attempt.folder, specs, counters)
-        try:
-            outcomes = dispatcher.run(run_operation, counted, description=name, on_progress=watched.report)
-        except TaskFailed as error:
-            if error.index is not None:
-                error.file_group = (specs[error.index].slice.partition_path, specs[error.index].slice.file_id)
-            raise
-    failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
-    raise_first([_failed(table, specs[failure.index], failure.error) for failure in failures])
+    results = merge_slices(
+        table,
+        specs,
+        dispatcher,
+        run_operation,
+        name=f"{label(claim.action)} {claim.instant}",
+        elsewhere=_Elsewhere(table.storage, claim.attempt.folder, specs),
+        failed=partial(_failed, table),
+    )
     table.observer.counted(ENGINE_COUNTS[dispatcher.engine])
-    return [outcome.result for outcome in outcomes if not isinstance(outcome, Failure)], dispatcher.engine
+    return results, dispatcher.engine
 
 
-class _Watched:
-    """How far the operations of a plan are, as the observer hears of it."""
+class _Elsewhere:
+    """What the storage shows of tasks on other machines: the files that they write, and which are finished."""
 
-    def __init__(
-        self, table: ServicedTable, attempt_folder: str, specs: Sequence[OperationSpec], counters: WorkCounters
-    ) -> None:
-        self._table = table
+    def __init__(self, storage: Storage, attempt_folder: str, specs: Sequence[OperationSpec]) -> None:
+        self._storage = storage
         self._folder = attempt_folder
         self._specs = specs
-        self._counters = counters
-        self._input_bytes = sum(spec.input_bytes for spec in specs)
-        self._pace = MergePace(is_within_slices=counters.are_kept)
-        self._elsewhere = Counters()
-        """What was seen of tasks on other machines."""
+        self._seen = Counters()
 
-    def report(self, progress: Progress) -> None:
-        self._table.guard()
-        finished, done = progress.finished, self._done(progress)
-        state = Merged(
-            operations=finished,
-            operations_total=len(self._specs),
-            input_bytes=self._input_bytes if finished == len(self._specs) else done.read_bytes,
-            input_bytes_total=self._input_bytes,
-            output_bytes=done.written_bytes,
-            verified_bytes=done.verified_bytes,
-            is_within_slices=self._counters.are_kept,
-        )
-        self._table.observer.merged(self._pace.of(state, self._table.clock.monotonic()))
-
-    def _done(self, progress: Progress) -> Counters:
-        if self._counters.are_kept:
-            return self._counters.total()
-        # Of a task on another machine the storage shows the file that it writes, and that it is finished.
-        found = self._table.storage.list(self._folder)
+    def __call__(self, progress: Progress) -> Counters:
+        found = self._storage.list(self._folder)
         read = sum(self._specs[index].input_bytes for index in finished_operations(found))
-        self._elsewhere = self._elsewhere.at_least(Counters(read, sum(status.size for status in found)))
-        return self._elsewhere
+        self._seen = self._seen.at_least(Counters(read, sum(status.size for status in found)))
+        return self._seen
 
 
 def failed_for_good(error: LakewardError) -> list[LakewardError]:
@@ -132,8 +105,8 @@ def failed_for_good(error: LakewardError) -> list[LakewardError]:
     return [each for each in found if isinstance(each, _OF_CONTENT) and each.file_group is not None]
 
 
-def _failed(table: ServicedTable, spec: OperationSpec, error: LakewardError) -> LakewardError:
-    error.file_group = (spec.slice.partition_path, spec.slice.file_id)
+def _failed(table: ServicedTable, spec: OperationSpec, error: LakewardError) -> None:
+    error.file_group = spec.group_id
     if spec.kind is OperationKind.LOG and isinstance(error, Unsupported):
         # Alone, a run with --type full would finish the pending plan first, and fail on it in the same way.
         error.remedy = (
@@ -143,7 +116,6 @@ def _failed(table: ServicedTable, spec: OperationSpec, error: LakewardError) -> 
     if isinstance(error, VerificationFailed):
         bundle = keep_replay(table.options.state_folder, table.storage, spec, error)
         error.add_note(f"What is needed to repeat the operation is in {bundle}.")
-    return error
 
 
 def _specs(table: ServicedTable, claim: Claim) -> list[OperationSpec]:

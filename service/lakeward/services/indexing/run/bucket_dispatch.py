@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lakeward.engine.dispatch.dispatcher import Dispatcher, Done, Failure, raise_first
+from lakeward.engine.dispatch.dispatcher import Dispatcher, results_of
 from lakeward.index.record.record_file import RecordFile
 from lakeward.protocol.index.bucket_tasks import BucketTask
 
@@ -36,5 +36,4 @@ class BucketDispatch:
         outcomes = dispatcher.run(
             self.run_task, tasks, description="buckets of a record index", on_progress=lambda progress: self.guard()
         )
-        raise_first([outcome.error for outcome in outcomes if isinstance(outcome, Failure)])
-        return [outcome.result for outcome in outcomes if isinstance(outcome, Done)]
+        return results_of(outcomes)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 
 from lakeward.base.clock import Clock, SystemClock
 from lakeward.base.errors import NotFound, Refused
-from lakeward.engine.dispatch.dispatcher import Dispatcher, Done, Failure, Progress, raise_first
+from lakeward.engine.dispatch.dispatcher import Dispatcher, Failure, Progress, raise_first, results_of
 from lakeward.engine.task.key_checkpoint_spec import CheckpointSpec
 from lakeward.engine.task.work_counters import WorkCounters
 from lakeward.index.build_state import BuildState
@@ -159,8 +159,7 @@ def make_bucket_files(spec: BucketSpec, work: BuildWork) -> list[RecordFile]:
         description="files of a record index",
         on_progress=report,
     )
-    raise_first([outcome.error for outcome in outcomes if isinstance(outcome, Failure)])
-    return [file for outcome in outcomes if isinstance(outcome, Done) for file in outcome.result]
+    return [file for files in results_of(outcomes) for file in files]
 
 
 def remove_checkpoints(storage: Storage, folder: str) -> None:

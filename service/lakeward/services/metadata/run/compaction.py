@@ -60,7 +60,7 @@ from lakeward.services.metadata.run.serviced_metadata import (
     metadata_attempt,
     snapshot_with_metadata,
 )
-from lakeward.services.metadata.run.slice_merges import MergeTasks, merge_slices
+from lakeward.services.metadata.run.slice_merges import MergeTasks, merge_metadata_slices
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.metadata.metadata_table import MetadataTable, latest_compaction
 from lakeward.table.snapshot import TableSnapshot
@@ -223,7 +223,9 @@ class _CompactionService:
             )
             for number, slice_ in enumerate(slices)
         ]
-        for slice_, merged in zip(slices, merge_slices(table, specs, self._tasks, name=self.name), strict=True):
+        for slice_, merged in zip(
+            slices, merge_metadata_slices(table, specs, self._tasks, name=self.name), strict=True
+        ):
             if merged is not None:
                 self.made.append(
                     CompactedSlice(slice_, merged.file_name, merged.entries, merged.size_bytes, merged.milliseconds)

@@ -9,13 +9,13 @@ Keeps:   1. all slices are merged, or the first failure is raised, with the othe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from lakeward.base.errors import LakewardError, TaskFailed
-from lakeward.engine.dispatch.dispatcher import Dispatcher, Failure, Progress, make_ready, raise_first
+from lakeward.base.errors import LakewardError
+from lakeward.engine.dispatch.dispatcher import Dispatcher, Progress
+from lakeward.engine.slice_merges import merge_slices
 from lakeward.engine.task.metadata_merge_spec import MergedMetadata, MetadataMergeSpec
-from lakeward.engine.task.work_counters import Counters, WorkCounters
-from lakeward.protocol.progress import Merged, MergePace
+from lakeward.engine.task.work_counters import Counters
 from lakeward.protocol.serviced_table import ServicedTable
 
 
@@ -29,7 +29,7 @@ class MergeTasks:
     """`engine/task/metadata_merge.merge_metadata_slice`, where the task runs."""
 
 
-def merge_slices(
+def merge_metadata_slices(
     table: ServicedTable, specs: Sequence[MetadataMergeSpec], tasks: MergeTasks, *, name: str
 ) -> list[MergedMetadata | None]:
     """What was made of each slice, in their order; None where there is no file.
@@ -37,55 +37,15 @@ def merge_slices(
     Args:
         name: of the compaction, for people.
     """
-    dispatcher = tasks.choose_dispatcher(sum(spec.input_bytes for spec in specs))
-    make_ready(dispatcher, table)
-    table.observer.step(f"{name}: merging on {dispatcher.name}, file slices: {len(specs)}")
-    with WorkCounters(len(specs), on_this_machine=dispatcher.is_on_this_machine) as counters:
-        counted = [replace(spec, counters=counters.place(index)) for index, spec in enumerate(specs)]
-        watched = _Watched(table, specs, counters)
-        try:
-            outcomes = dispatcher.run(tasks.run_task, counted, description=name, on_progress=watched.report)
-        except TaskFailed as error:
-            if error.index is not None:
-                error.file_group = specs[error.index].slice.group_id
-            raise
-    failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
-    raise_first([_of_group(failure.error, specs[failure.index]) for failure in failures])
-    return [outcome.result for outcome in outcomes if not isinstance(outcome, Failure)]
+    input_bytes = sum(spec.input_bytes for spec in specs)
+
+    def elsewhere(progress: Progress) -> Counters:
+        # It is known how many are finished. Keys are spread over slices by their hash, so these are about of one size.
+        return Counters(input_bytes * progress.finished // max(1, progress.total))
+
+    dispatcher = tasks.choose_dispatcher(input_bytes)
+    return merge_slices(table, specs, dispatcher, tasks.run_task, name=name, elsewhere=elsewhere, failed=_of_group)
 
 
-def _of_group(error: LakewardError, spec: MetadataMergeSpec) -> LakewardError:
-    error.file_group = error.file_group or spec.slice.group_id
-    return error
-
-
-class _Watched:
-    """How far the slices are, as the observer hears of it."""
-
-    def __init__(self, table: ServicedTable, specs: Sequence[MetadataMergeSpec], counters: WorkCounters) -> None:
-        self._table = table
-        self._counters = counters
-        self._input_bytes = sum(spec.input_bytes for spec in specs)
-        self._pace = MergePace(is_within_slices=counters.are_kept)
-
-    def report(self, progress: Progress) -> None:
-        self._table.guard()
-        done = self._done(progress)
-        is_all = progress.finished == progress.total
-        state = Merged(
-            operations=progress.finished,
-            operations_total=progress.total,
-            input_bytes=self._input_bytes if is_all else min(done.read_bytes, self._input_bytes),
-            input_bytes_total=self._input_bytes,
-            output_bytes=done.written_bytes,
-            verified_bytes=done.verified_bytes,
-            is_within_slices=self._counters.are_kept,
-        )
-        self._table.observer.merged(self._pace.of(state, self._table.clock.monotonic()))
-
-    def _done(self, progress: Progress) -> Counters:
-        if self._counters.are_kept:
-            return self._counters.total()
-        # Of tasks on other machines it is known how many are finished. Keys are spread over slices by their hash, so
-        # these are about of one size.
-        return Counters(self._input_bytes * progress.finished // max(1, progress.total))
+def _of_group(spec: MetadataMergeSpec, error: LakewardError) -> None:
+    error.file_group = error.file_group or spec.group_id

@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 
 from lakeward.base.errors import Refused, TryLater, VerificationFailed
 from lakeward.base.paths import join
-from lakeward.engine.dispatch.dispatcher import Dispatcher, Failure, Progress, make_ready, raise_first
+from lakeward.engine.dispatch.dispatcher import Dispatcher, Progress, make_ready, results_of
 from lakeward.engine.task.order_check import OrderCheck
 from lakeward.protocol.pending.rollback import Step
 from lakeward.protocol.pending.stuck_services import check_nothing_lives
@@ -104,9 +104,7 @@ class KnownOrders:
             description="reading the keys of base files",
             on_progress=self._report(),
         )
-        raise_first([each.error for each in outcomes if isinstance(each, Failure)])
-        found = [each.result for each in outcomes if not isinstance(each, Failure)]
-        self.by_file |= dict(zip(files, found, strict=True))
+        self.by_file |= dict(zip(files, results_of(outcomes), strict=True))
 
     def _report(self) -> Callable[[Progress], None]:
         table, said = self._table, self._table.clock.monotonic()
