@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeward.base.byte_order import ascend
 from lakeward.base.kernel import I32_IN, U8, U8_IN, U32, U32_IN, kernel, types
 from lakeward.format.murmur import key_buffers
 
@@ -63,7 +64,8 @@ class KeyListWriter:
 
 def are_sorted(keys: pa.StringArray) -> bool:
     """The keys, none of which is null, come in the order of their bytes."""
-    return bool(_ascend(*key_buffers(keys)))
+    offsets, data = key_buffers(keys)
+    return bool(ascend(data, offsets.astype(np.int64)))
 
 
 def read_key_list(data: bytes) -> Iterator[pa.StringArray]:
@@ -136,25 +138,6 @@ def _encode(offsets: Any, data: Any, lengths: Any, shared: Any, rest: Any) -> An
         to += more
         before, start = start, end
     return to
-
-
-@kernel(types.boolean(I32_IN, U8_IN))
-def _ascend(offsets: Any, data: Any) -> Any:
-    """
-    Args:
-        offsets: ascending and inside of `data`.
-    """
-    before = np.uint64(offsets[0])
-    for key in range(1, len(offsets) - 1):
-        start, end = np.uint64(offsets[key]), np.uint64(offsets[key + 1])
-        most = min(start - before, end - start)
-        same = np.uint64(0)
-        while same < most and data[before + same] == data[start + same]:
-            same += np.uint64(1)
-        if data[before + same] > data[start + same] if same < most else end - start < start - before:
-            return False
-        before = start
-    return True
 
 
 @kernel(types.void(U32_IN, U8_IN, U8_IN, I32_IN, U8))

@@ -1,7 +1,7 @@
 """Sorted keys that are searched: those of a data block, or the first keys of a file's blocks.
 
 All keys of a block begin with the same `skip` bytes, since its first and its last one do; the eight bytes behind those
-are at hand as one number (`merge/runs/sort_key.prefix_of`), and a search compares these, and bytes only on a tie. One
+are at hand as one number (`base/byte_order.prefix_of`), and a search compares these, and bytes only on a tie. One
 call searches many blocks for many keys, by the addresses of their buffers.
 
 Touches: nothing.
@@ -18,9 +18,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.base.addresses import load_i32, load_u8, load_u64, prefetch
+from lakeward.base.byte_order import prefix_of
 from lakeward.base.kernel import BOOL, I32_IN, I64, I64_IN, U8_IN, U64, kernel, types
 from lakeward.merge.rows.byte_hash import byte_buffers
-from lakeward.merge.runs.sort_key import prefix_of
 
 Numbers = npt.NDArray[np.int64]
 

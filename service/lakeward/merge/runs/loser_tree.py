@@ -47,8 +47,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from lakeward.base.byte_order import compare_bytes, prefix_of
 from lakeward.base.kernel import I64, I64_IN, TWO_I64, U8_IN, kernel, records, types
-from lakeward.merge.runs.sort_key import HEADS, RunKeys, compare_bytes, prefix_of
+from lakeward.merge.runs.sort_key import HEADS, RunKeys
 
 
 class LeafState(IntEnum):

@@ -29,14 +29,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.base.addresses import load_u64
+from lakeward.base.byte_order import ascend, compare_bytes, prefix_of
 from lakeward.base.errors import BrokenFile
 from lakeward.base.kernel import I64, I64_IN, U8, U8_IN, U64, kernel, records, types
 from lakeward.merge.rows.byte_hash import byte_buffers, stored_buffers
 
 _T = TypeVar("_T", bound=np.generic)
-_ODD = np.uint64(0x00FF00FF00FF00FF)
-_ODD_PAIRS = np.uint64(0x0000FFFF0000FFFF)
 
 
 class NotSorted(BrokenFile):
@@ -49,33 +47,6 @@ HEAD = np.dtype([("row", np.int64), ("end", np.int64), ("begin", np.int64), ("ba
 A run that has ended has `row` and `end` 0. `batch` is the batch's number: they are counted as they come, over all runs.
 """
 HEADS = records(HEAD)
-
-
-@kernel(types.int64(U8_IN, types.int64, types.int64, types.int64, types.int64))
-def compare_bytes(data: npt.NDArray[np.uint8], start: int, end: int, other_start: int, other_end: int) -> int:
-    """Negative, 0 or positive as `data[start:end]` comes before, is or comes after `data[other_start:other_end]`."""
-    common = min(end - start, other_end - other_start)
-    for i in range(common):
-        if data[start + i] != data[other_start + i]:
-            return int(data[start + i]) - int(data[other_start + i])
-    return (end - start) - (other_end - other_start)
-
-
-@kernel(types.uint64(U8_IN, types.int64, types.int64))
-def prefix_of(data: npt.NDArray[np.uint8], start: int, end: int) -> np.uint64:
-    """The first eight bytes of `data[start:end]` as a number that compares as they do; what is missing counts as 0."""
-    if start + 8 <= end:
-        word = load_u64(data.ctypes.data + start)
-        # The first byte is the lowest, and must be the highest.
-        word = ((word & _ODD) << np.uint64(8)) | ((word >> np.uint64(8)) & _ODD)
-        word = ((word & _ODD_PAIRS) << np.uint64(16)) | ((word >> np.uint64(16)) & _ODD_PAIRS)
-        return np.uint64((word << np.uint64(32)) | (word >> np.uint64(32)))
-    prefix = np.uint64(0)
-    shift = np.uint64(56)
-    for i in range(start, end):
-        prefix |= np.uint64(data[i]) << shift
-        shift -= np.uint64(8)
-    return prefix
 
 
 @kernel(types.int64(U8_IN, types.int64, types.int64, types.int64, types.int64))
@@ -150,20 +121,6 @@ def _common_of_all(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) 
     for i in range(1, len(offsets) - 1):
         common = _common_bytes(data, offsets[0], offsets[0] + common, offsets[i], offsets[i + 1])
     return int(common)
-
-
-@kernel(types.boolean(U8_IN, I64_IN))
-def ascend(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> bool:
-    """No key is smaller than the one before it."""
-    for i in range(1, len(offsets) - 1):
-        start, middle, end = offsets[i - 1], offsets[i], offsets[i + 1]
-        common = min(middle - start, end - middle)
-        at = 0
-        while at + 8 <= common and prefix_of(data, start + at, middle) == prefix_of(data, middle + at, end):
-            at += 8
-        if compare_bytes(data, start + at, middle, middle + at, end) > 0:
-            return False
-    return True
 
 
 class OrderWatch:
