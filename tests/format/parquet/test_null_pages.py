@@ -140,3 +140,18 @@ def test_a_header_that_is_none_is_said() -> None:
     stored[chunk.data_page_offset : chunk.data_page_offset + 4] = b"\xff" * 4
     with pytest.raises(BadPage, match="page header of the column number"):
         read(bytes(stored), frozenset({"key-00001"}))
+
+
+def test_rows_that_end_before_a_wanted_one_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library ends a row group early without a word where a column of it does."""
+    attempt = ParquetBatches._attempt
+
+    def cut(self: ParquetBatches, watch: Any, group: int, columns: list[str], *rest: Any) -> Any:
+        batches = attempt(self, watch, group, columns, *rest)
+        return batches if columns == [KEY] else (batch.slice(0, 150) for batch in batches)
+
+    monkeypatch.setattr(ParquetBatches, "_attempt", cut)
+    stored = written(table())
+    assert read(stored, frozenset({"key-00100"})).num_rows == 1
+    with pytest.raises(BadPage, match="row group 0 has 300 record keys and 150 rows"):
+        read(stored, frozenset({"key-00200"}))

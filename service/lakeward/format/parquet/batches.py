@@ -26,7 +26,7 @@ from lakeward.base.errors import Unsupported
 from lakeward.base.quantities import format_size
 from lakeward.format.parquet.metadata_without_bloom import metadata_without_bloom
 from lakeward.format.parquet.null_pages import NullPages
-from lakeward.format.parquet.pages import Chunk, PageWatch, TooMuch, chunks_of, longest_value
+from lakeward.format.parquet.pages import BadPage, Chunk, PageWatch, TooMuch, chunks_of, longest_value
 from lakeward.format.parquet.read_meter import ReadMeter
 
 BATCH_ROWS = 16_384
@@ -60,10 +60,9 @@ class ParquetBatches:
         self._source = source
         self._where = where
         self._bytes_max = max(bytes_max, _BATCH_BYTES)
-        self._watch = PageWatch(source, self._bytes_max)
         self._options = {"pre_buffer": False, "memory_map": False, "buffer_size": _BUFFER_BYTES, **options}
         known = None if with_bloom else metadata_without_bloom(source)
-        file = pq.ParquetFile(self._watch, metadata=known, **self._options)
+        file = pq.ParquetFile(PageWatch(source, self._bytes_max), metadata=known, **self._options)
         self.metadata = file.metadata
         self.schema = file.schema_arrow
 
@@ -92,11 +91,7 @@ class ParquetBatches:
         for group in groups:
             if meter is not None:
                 meter.row_groups += 1
-            if wanted_keys is None or not self._is_worth_asking(group, columns):
-                batches = self._read_group(group, columns, rows_max, dictionaries, meter)
-            else:
-                batches = self._read_wanted(group, columns, rows_max, dictionaries, wanted_keys, meter)
-            for batch in batches:
+            for batch in self._read_wanted(group, columns, rows_max, dictionaries, wanted_keys, meter or ReadMeter()):
                 if meter is not None:
                     meter.rows += batch.num_rows
                 yield batch
@@ -105,62 +100,70 @@ class ParquetBatches:
         facts = self.metadata.row_group(group)
         return sum(int(facts.column(at).total_compressed_size) for at in range(facts.num_columns))
 
-    def _is_worth_asking(self, group: int, columns: Sequence[str]) -> bool:
-        """The key column is small beside the columns that are read, so that it may be read before them."""
-        if _KEY_COLUMN not in columns:
-            return False
-        sizes = {each.path: each.end - each.start for each in chunks_of(self.metadata, group, columns)}
-        return _OTHERS_MIN * sizes[_KEY_COLUMN] <= sum(sizes.values())
-
     def _read_wanted(
         self,
         group: int,
         columns: Sequence[str],
         rows_max: int,
         dictionaries: Collection[str],
-        wanted_keys: WantedKeys,
-        meter: ReadMeter | None,
+        wanted_keys: WantedKeys | None,
+        meter: ReadMeter,
     ) -> Iterator[pa.RecordBatch]:
-        """The rows with these keys, of which those without a key are never left out."""
-        masks = [
-            pc.or_(wanted_keys(keys), keys.is_null()).to_numpy(zero_copy_only=False)
-            for batch in self._read_group(group, [_KEY_COLUMN], rows_max, (), meter)
-            for keys in [batch.column(0)]
-        ]
-        is_wanted = np.concatenate([np.zeros(0, dtype=np.bool_), *masks])
+        """The rows of the group, or those with these keys, of which rows without a key are never left out."""
+        is_wanted = None if wanted_keys is None else self._find_wanted(group, columns, rows_max, wanted_keys, meter)
+        chunks = chunks_of(self.metadata, group, columns)
+        if is_wanted is None:
+            meter.bytes_read += sum(chunk.end - chunk.start for chunk in chunks)
+            yield from self._read_group(group, columns, rows_max, dictionaries)
+            return
         wanted = np.flatnonzero(is_wanted)
         if not len(wanted):
             return
-        if len(wanted) == len(is_wanted):
-            yield from self._read_group(group, columns, rows_max, dictionaries, meter)
-            return
-        pages = NullPages(self._source, chunks_of(self.metadata, group, columns), wanted)
-        self._watch = PageWatch(cast(BinaryIO, pages), self._bytes_max)
+        pages = NullPages(self._source, chunks, wanted)
         try:
             at = 0
-            for batch in self._read_group(group, columns, rows_max, dictionaries, None):
+            for batch in self._read_group(group, columns, rows_max, dictionaries, cast(BinaryIO, pages)):
                 chosen = batch.filter(pa.array(is_wanted[at : at + batch.num_rows]))
                 at += batch.num_rows
                 if chosen.num_rows:
                     yield chosen
                 if at > wanted[-1]:
-                    break
+                    return
+            raise BadPage(f"row group {group} has {len(is_wanted)} record keys and {at} rows")
         finally:
-            self._watch = PageWatch(self._source, self._bytes_max)
-            if meter is not None:
-                meter.bytes_read += pages.bytes_read
+            meter.bytes_read += pages.bytes_read
+
+    def _find_wanted(
+        self, group: int, columns: Sequence[str], rows_max: int, wanted_keys: WantedKeys, meter: ReadMeter
+    ) -> npt.NDArray[np.bool_] | None:
+        """Which rows of the group have one of these keys, or none; None where all are, or it does not pay to look."""
+        sizes = {each.path: each.end - each.start for each in chunks_of(self.metadata, group, columns)}
+        key_bytes = sizes.get(_KEY_COLUMN)
+        if key_bytes is None or _OTHERS_MIN * key_bytes > sum(sizes.values()):
+            return None
+        meter.bytes_read += key_bytes
+        masks = [
+            pc.or_(wanted_keys(keys), keys.is_null()).to_numpy(zero_copy_only=False)
+            for batch in self._read_group(group, [_KEY_COLUMN], rows_max)
+            for keys in [batch.column(0)]
+        ]
+        is_wanted = np.concatenate([np.zeros(0, dtype=np.bool_), *masks])
+        return None if is_wanted.all() else is_wanted
 
     def _read_group(
         self,
         group: int,
         columns: Sequence[str],
         rows_max: int,
-        dictionaries: Collection[str],
-        meter: ReadMeter | None,
+        dictionaries: Collection[str] = (),
+        pages: BinaryIO | None = None,
     ) -> Iterator[pa.RecordBatch]:
+        """
+        Args:
+            pages: the file as its pages are to be read; None: as it is.
+        """
+        watch = PageWatch(self._source if pages is None else pages, self._bytes_max)
         chunks = chunks_of(self.metadata, group, columns)
-        if meter is not None:
-            meter.bytes_read += sum(each.end - each.start for each in chunks)
         for chunk in chunks:
             chunk.stays_dictionary = chunk.path in dictionaries
         rows_in_group = self.metadata.row_group(group).num_rows
@@ -169,7 +172,7 @@ class ParquetBatches:
         done = 0
         while done < rows_in_group:
             try:
-                for batch in self._attempt(group, columns, chunks, rows, done):
+                for batch in self._attempt(watch, group, columns, chunks, rows, done):
                     yield from self._parts(batch, chunks)
                     done += batch.num_rows
                 return
@@ -189,6 +192,7 @@ class ParquetBatches:
 
     def _attempt(
         self,
+        watch: PageWatch,
         group: int,
         columns: Sequence[str],
         chunks: Sequence[Chunk],
@@ -197,13 +201,13 @@ class ParquetBatches:
     ) -> Iterator[pa.RecordBatch]:
         """The rows from `done` on."""
         as_dictionary = [chunk.path for chunk in chunks if chunk.keeps_dictionary or chunk.stays_dictionary]
-        self._watch.begin(chunks)
-        file = pq.ParquetFile(self._watch, metadata=self.metadata, read_dictionary=as_dictionary, **self._options)
+        watch.begin(chunks)
+        file = pq.ParquetFile(watch, metadata=self.metadata, read_dictionary=as_dictionary, **self._options)
         batches = file.iter_batches(rows, row_groups=[group], columns=list(columns), use_threads=False)
         rows_in_group = self.metadata.row_group(group).num_rows
         at = 0
         while at < rows_in_group:
-            self._watch.ask(at, min(at + rows, rows_in_group))
+            watch.ask(at, min(at + rows, rows_in_group))
             batch = next(batches, None)
             if batch is None:
                 return
@@ -261,7 +265,7 @@ class ParquetBatches:
         try:
             chunks = chunks_of(self.metadata, group, [_KEY_COLUMN])
             self._look_up(chunks)
-            for batch in self._attempt(group, [_KEY_COLUMN], chunks, 1, row):
+            for batch in self._attempt(PageWatch(self._source, self._bytes_max), group, [_KEY_COLUMN], chunks, 1, row):
                 key: str | None = batch.column(0)[0].as_py()
                 return key
         except TooMuch:

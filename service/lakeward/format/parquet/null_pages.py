@@ -40,6 +40,7 @@ from lakeward.format.parquet.page_header import (
 from lakeward.format.parquet.pages import HEADER_BYTES_MAX, BadPage, Chunk, codec_name
 from lakeward.format.parquet.thrift_compact import EndsTooEarly
 from lakeward.format.parquet.thrift_tree import I32, STRUCT, Struct, write_struct
+from lakeward.format.protobuf import write_varint
 
 _HEAD_BYTES = 512
 _INDEX_PAGE_HEAD = bytes.fromhex("1502 1500 15")
@@ -178,7 +179,7 @@ def _nulls(values: int, encoding: int, codec: str, size: int) -> bytes | None:
         return page
     for length in range(1, _VARINT_BYTES_MAX + 1):
         behind = left - len(_INDEX_PAGE_HEAD) - length - 1
-        size_of_rest = _varint(behind << 1) if behind >= 0 else b""
+        size_of_rest = write_varint(behind << 1) if behind >= 0 else b""
         if len(size_of_rest) == length:
             return page + _INDEX_PAGE_HEAD + size_of_rest + b"\0"
     return None
@@ -187,7 +188,7 @@ def _nulls(values: int, encoding: int, codec: str, size: int) -> bytes | None:
 @lru_cache(maxsize=64)
 def _null_page(values: int, encoding: int, codec: str) -> bytes | None:
     """A page in which so many values are null, with its header; None where its codec is not at hand."""
-    levels = _varint(values << 1) + b"\0"
+    levels = write_varint(values << 1) + b"\0"
     content = len(levels).to_bytes(4, "little") + levels + (b"\0" if encoding == RLE_DICTIONARY else b"")
     try:
         stored = content if codec == "UNCOMPRESSED" else pa.compress(content, codec_name(codec), asbytes=True)
@@ -196,12 +197,3 @@ def _null_page(values: int, encoding: int, codec: str) -> bytes | None:
     of_data = Struct({1: (I32, values), 2: (I32, encoding), 3: (I32, _RLE), 4: (I32, _RLE)})
     header = Struct({1: (I32, DATA_PAGE), 2: (I32, len(content)), 3: (I32, len(stored)), 5: (STRUCT, of_data)})
     return write_struct(header) + stored
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
