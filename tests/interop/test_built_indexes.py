@@ -14,7 +14,7 @@ import pytest
 from lakeward.base.clock import Clock
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.format.metadata.record import BloomFilterRecord, MetadataRecord, RecordIndexRecord
-from lakeward.index.writers_removal import find_removals
+from lakeward.protocol.metadata.writers_removal import find_removals
 from lakeward.storage.local import LocalStorage
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward

@@ -24,7 +24,6 @@ from lakeward.cli.result import Result
 from lakeward.cli.serviced import compaction_options, serviced_table
 from lakeward.index.build_state import metadata_build_folder
 from lakeward.index.index_type import IndexType, LookupType
-from lakeward.index.writers_removal import writers_option
 from lakeward.services.together.metadata_index.file_entries import BloomFilterEntries, ColumnStatsEntries
 from lakeward.services.together.metadata_index.initial_build import PartitionEntries, build_partition, check_buildable
 from lakeward.services.together.metadata_index.key_entries import KeyEntries
@@ -141,7 +140,7 @@ def build_in_metadata_table(
         lines=[
             f"Built {built.partition} in {took}: {format_count(built.entries, 'record')} in "
             f"{format_count(built.file_groups, 'file group')}, {size}.",
-            f"Each Hudi writer must have {writers_option(built.partition)}=true from now on: one whose options have it "
+            f"Each Hudi writer must have {built.writers_option}=true from now on: one whose options have it "
             "off removes the index.",
         ],
     )

@@ -1,5 +1,5 @@
 """Small files beside Lakeward's indexes, about partitions of the metadata table that it built: when that was, and which
-of them a Hudi writer removed. `index/writers_removal` reads them.
+of them a Hudi writer removed. `protocol/metadata/writers_removal` reads them.
 
 Touches: these files and their folder. Each is created once and deleted once; a crash between a build and its note
          leaves a partition of which no removal is noticed.
@@ -13,8 +13,14 @@ from collections.abc import Iterable
 
 from lakeward.base.errors import AlreadyExists
 from lakeward.base.paths import join, parent
-from lakeward.index.writers_removal import BuildNote, WritersRemoval, built_path, find_removals, removed_path
 from lakeward.protocol.creation import create
+from lakeward.protocol.metadata.writers_removal import (
+    BuildNote,
+    WritersRemoval,
+    built_path,
+    find_removals,
+    removed_path,
+)
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import PROPERTIES_FILE, hoodie_folder

@@ -17,7 +17,7 @@ from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.record.index_growth import IndexLoad
 from lakeward.index.tee import Tee
 from lakeward.index.update_choice import UpdateDecision
-from lakeward.index.writers_removal import WritersRemoval
+from lakeward.protocol.metadata.writers_removal import WritersRemoval
 from lakeward.services.indexing.settings import IndexSettings
 from lakeward.services.service import StoredIndexes
 from lakeward.storage.storage import Storage

@@ -22,10 +22,10 @@ from typing import Final
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, Refused, Unsupported
-from lakeward.index.writers_removal import WritersRemoval, find_removals
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
 from lakeward.protocol.metadata.build_notes import note_removals
+from lakeward.protocol.metadata.writers_removal import WritersRemoval, find_removals
 from lakeward.protocol.problem import problem_of
 from lakeward.protocol.progress import Engine
 from lakeward.protocol.refusals.eligibility import TableService

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.format.metadata.partition import RECORD_INDEX
-from lakeward.index.writers_removal import removed_path
+from lakeward.protocol.metadata.writers_removal import removed_path
 from lakeward.services.together.metadata_index.initial_build import build_partition
 from tests.processes import ScriptedProcesses
 from tests.services.indexing.upkeep.test_updates import Kept

@@ -14,8 +14,8 @@ from lakeward.base.clock import Clock
 from lakeward.base.errors import Refused
 from lakeward.cli.main import run
 from lakeward.format.metadata.partition import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
-from lakeward.index.writers_removal import BuildNote, describe_removal, find_removals, removed_path
 from lakeward.protocol.metadata.build_notes import note_removals
+from lakeward.protocol.metadata.writers_removal import BuildNote, describe_removal, find_removals, removed_path
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import FileStatus
 from lakeward.table.timeline.timeline import Timeline, read_timeline
@@ -64,7 +64,7 @@ CASES = (
 
 @pytest.mark.parametrize(("name", "names", "seconds", "named"), CASES, ids=[case[0] for case in CASES])
 def test_which_commit_it_was(name: str, names: list[str], seconds: float, named: str | None) -> None:
-    """Keeps 1 of index/writers_removal."""
+    """Keeps 1 of protocol/metadata/writers_removal."""
     found = describe_removal(
         RECORD_INDEX, BUILT, changed_at=BUILT.named_at + seconds, timeline=timeline_of(names), has_files=True
     )
@@ -99,8 +99,8 @@ def writer_removes(base: Path, partition: str, *, after: float, clock: Clock | N
 
 def test_it_is_not_built_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Keeps 5 of services/together/metadata_index/initial_build: refused by the commit and the option, by the command
-    too, until the operator says so. Keeps 2 of index/writers_removal: also when the commit is archived. Keeps 1 of
-    protocol/metadata/build_notes: the build forgets it."""
+    too, until the operator says so. Keeps 2 of protocol/metadata/writers_removal: also when the commit is archived.
+    Keeps 1 of protocol/metadata/build_notes: the build forgets it."""
     base = unindexed(tmp_path / "t")
     build(base)
     instant = writer_removes(base, RECORD_INDEX, after=600.0)

@@ -52,7 +52,6 @@ from lakeward.format.timeline.commit_metadata import write_commit_metadata
 from lakeward.format.timeline.instant import Instant, State
 from lakeward.index.index_type import IndexType
 from lakeward.index.log_inserts import check_none_in_logs, read_log_inserts
-from lakeward.index.writers_removal import find_removals
 from lakeward.protocol.attempts.attempt import Attempt, Publication
 from lakeward.protocol.attempts.fencing import fencing_of
 from lakeward.protocol.attempts.heartbeat import Life
@@ -62,6 +61,7 @@ from lakeward.protocol.life_cycle import Unpublished, run_attempt, settle
 from lakeward.protocol.lock.table_lock import Fence
 from lakeward.protocol.metadata.build_notes import forget_builds, note_build, note_removals
 from lakeward.protocol.metadata.snapshot import newest_schema
+from lakeward.protocol.metadata.writers_removal import find_removals, writers_option
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.protocol.table_properties import recover_properties, update_properties
@@ -127,6 +127,11 @@ class BuiltPartition:
     bytes: int
     """The bytes of all files."""
     seconds: float
+
+    @property
+    def writers_option(self) -> str:
+        """The option of a Hudi writer that keeps it."""
+        return writers_option(self.partition)
 
 
 def build_partition(

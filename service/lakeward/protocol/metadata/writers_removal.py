@@ -15,7 +15,7 @@ Secondary indexes are removed by no option but that of the whole metadata table:
 Touches: storage, reading: one listing; small files and the status of the properties where a partition is gone.
 Keeps:   1. what went later than an hour after its build is no finding, nor what went without a commit;
          2. a finding that was noted stays, also when its commit leaves the timeline.
-See:     `protocol/metadata/build_notes`, which writes the files.
+See:     `build_notes`, which writes the files.
 Source:  HoodieTable.deleteMetadataIndexIfNecessary, maybeDeleteMetadataTable (Hudi 1.2)
 """
 
