@@ -260,6 +260,6 @@ def block_head(kind: BlockType, headers: Mapping[HeaderKey, str], content_length
 
 
 def block_end(length: int) -> bytes:
-    """All that stands behind the content of a block, which has so many bytes up to there: no footer entries, then the
-    way back to the block's start for readers that come from the end."""
+    """All of a block that follows its content, with so many bytes up to there: no footer entries, then the way back to
+    the block's start for readers that come from the end."""
     return struct.pack(">iq", 0, length + BLOCK_END_BYTES - 8)

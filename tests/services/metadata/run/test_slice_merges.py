@@ -136,7 +136,9 @@ def test_progress(tmp_path: Path) -> None:
         assert len([each for each in made if each is not None]) > 1
         seen = [(state.operations, state.input_bytes) for state in watcher.states]
         assert seen == sorted(seen) and seen[0] == (0, 0)
-        assert seen[-1] == (len(specs), sum(spec.input_bytes for spec in specs))
+        total = sum(spec.input_bytes for spec in specs)
+        assert seen[-1] == (len(specs), total)
+        assert any(0 < input_bytes < total for _, input_bytes in seen)
 
     def stop() -> None:
         raise Cancelled("Stopped.")
