@@ -73,7 +73,8 @@ def nothing_failed(monkeypatch: pytest.MonkeyPatch) -> None:
 def small_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What makes kernels, copied, with three of them."""
     package = tmp_path / "lakeward"
-    shutil.copytree(kernel_folder.PACKAGE / "base", package / "base", ignore=shutil.ignore_patterns("__pycache__"))
+    without = shutil.ignore_patterns("__pycache__", "byte_order.py")  # which has kernels of its own
+    shutil.copytree(kernel_folder.PACKAGE / "base", package / "base", ignore=without)
     (package / "__init__.py").touch()
     for name, text in {"constants": "FACTOR = 2", "one": ONE, "two": TWO}.items():
         (package / f"{name}.py").write_text(text)

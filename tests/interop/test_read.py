@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 WIDE = pytest.mark.wide
 BEFORE_ALL = "000"
+FILTERS_BY_PARQUET = "spark.sql.parquet.filterPushdown"
 BEGIN, END = "hoodie.datasource.read.begin.instanttime", "hoodie.datasource.read.end.instanttime"
 WINDOW = {"hoodie.datasource.query.type": "incremental"}
 
@@ -102,7 +103,7 @@ def test_hudi_answers_the_same(spark: SparkSession, tmp_path: Path) -> None:
     seed = int(os.environ.get("LAKEWARD_SEED", randrange(2**32)))
     print(f"LAKEWARD_SEED={seed}")
     chance = Random(seed)
-    check(table, [words(chance) for _ in range(8)])
+    check(table, ["fare in (0.0, 1.5)", *(words(chance) for _ in range(7))])
     table.write(rows(spark, 350, 450, 20, 1), "upsert")
     table.write(rows(spark, 10, 30, 5, 1), "upsert")
     table.write(rows(spark, 390, 420, 30, 1), "delete")
@@ -262,11 +263,16 @@ def check(table: HudiTable, filters: list[str]) -> None:
             name: like(value) for name, value in expected[key].items()
         }
     assert opened.count() == len(expected)
-    for text in filters:
-        scan = opened.scan(columns=["id"], where=text)
-        answer = sorted(row["id"] for row in frame.where(text).select("id").collect())
-        assert sorted(scan.to_arrow().column("id").to_pylist()) == answer, text
-        assert scan.count() == len(answer), text
+    # Parquet's own filter takes -0.0 for another number than 0.0; Spark's operators, and its SQL, do not.
+    frame.sparkSession.conf.set(FILTERS_BY_PARQUET, "false")
+    try:
+        for text in filters:
+            scan = opened.scan(columns=["id"], where=text)
+            answer = sorted(row["id"] for row in frame.where(text).select("id").collect())
+            assert sorted(scan.to_arrow().column("id").to_pylist()) == answer, text
+            assert scan.count() == len(answer), text
+    finally:
+        frame.sparkSession.conf.unset(FILTERS_BY_PARQUET)
 
 
 def read_groups(table: HudiTable, where: str) -> int:
