@@ -157,7 +157,7 @@ class Overlap:
 
 
 @pytest.mark.long
-@pytest.mark.turns(95)
+@pytest.mark.turns(150)
 def test_no_key_is_lost_or_doubled(
     tmp_path: Path, lock: Lock, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:

@@ -340,12 +340,12 @@ def test_large_blocks_that_are_sorted_are_runs_of_their_own():
 
 @pytest.mark.slow
 def test_a_key_with_very_many_records():
-    """A hundred thousand versions of a key cost two records beside the window.
+    """Ten thousand versions of a key cost two records beside the window.
 
     Keeps 4 of merge/sorted_merge and Keeps 2 of merge/logs/log_records.
     """
-    block = [data("hot", number % 1000, _hoodie_commit_time=str(number)) for number in range(5_000)]
-    slice_ = Slice("long", [data("hot", 500), data("other", 1)], [[("hot", 3)], *[block] * 20])
+    block = [data("hot", number % 1000, _hoodie_commit_time=str(number)) for number in range(1_000)]
+    slice_ = Slice("long", [data("hot", 500), data("other", 1)], [[("hot", 3)], *[block] * 10])
     held = []
     kept = SortedMerge._winners
 

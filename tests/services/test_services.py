@@ -36,6 +36,7 @@ for case in sys.argv[1:]:
 
 
 @pytest.mark.slow
+@pytest.mark.turns(30)
 def test_the_rest_starts_without_a_service_and_with_another() -> None:
     """Each folder is gone with its line, and archive gives way to a toy: daemon, page, metrics and configuration load,
     plans and jobs know no such kind, and help lists no verb of it; of the toy they have all that its folder has."""

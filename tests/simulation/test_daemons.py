@@ -43,6 +43,7 @@ def test_all_services(chunk: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.turns(18)
 def test_each_service_has_something_to_do() -> None:
     """Or the test above proves nothing."""
     done, wanted = Counter[JobKind](), set(ROUND) - NOTHING_TO_DO

@@ -17,6 +17,7 @@ STEPS = 60
 
 
 @pytest.mark.slow
+@pytest.mark.turns(19)
 def test_queries_read_what_they_listed(tmp_path: Path) -> None:
     """Whatever retires, is cleaned or compacted meanwhile: a query that runs no longer than the reader window finds the
     rows that were there when it listed the table, and a reader that lists now those that are there now."""

@@ -115,6 +115,7 @@ def live(
 
 
 @pytest.mark.slow
+@pytest.mark.turns(28)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, runs(20)))])
 def test_a_table_is_followed(tmp_path: Path, seed: int) -> None:
     """Keeps 1 of services/indexing/run/index_build: no key is missed and none is found where it is not, before a build,
