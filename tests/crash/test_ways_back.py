@@ -6,23 +6,29 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lakeward.base.errors import Refused
+from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.format.timeline.instant import State
 from lakeward.services.clustering.plan.pack_options import PackOptions
-from lakeward.services.together.clustering_undo import undo_clustering
+from lakeward.services.clustering.run.tasks import run_task
+from lakeward.services.clustering.run.undo import undo_clustering
 from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ
 from tests.crash.compacting import check_readable, compact, everything, instants, is_leftover
 from tests.crash.harness import Case, Extent, Place, Row, Run, cases_of
-from tests.crash.test_services import clean_and_keep
+from tests.crash.test_services import clean_and_keep, clustered
 from tests.faults import FaultKind, FaultyStorage
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import DATA_TIMELINE, timeline
 from tests.metadata_golden import GOLDEN as WITH_METADATA
-from tests.our_reader import read_rows, scan
+from tests.our_reader import read_rows
 from tests.processes import ScriptedProcesses
 from tests.services.clean.run.cleaning import compacted, contents, data_files
 from tests.services.clustering.run.packing import pack
@@ -161,26 +167,20 @@ def restoring_behind_a_clean(golden: str, folder: Path) -> Case:
 
 
 def undoing_a_clustering(table_type: str, folder: Path) -> Case:
-    """The rows are the same at each moment, and in the end the file groups of before are the table's again. One that
-    was interrupted is ended as the restore that it is. Keeps 1 of services/together/clustering_undo."""
+    """The rows are the same at each moment, and in the end in as many file groups as before, which every index knows.
+    Keeps 1 of services/clustering/run/undo."""
     table = made_small_groups(folder, table_type, indexed=True)
-    before, groups = read_rows(table), {each.group_id for each in scan(table).latest_slices}
-    target = scan(table).timeline.completed_writes[-1].time
     pack(table, packing=PackOptions(groups_min=2))
 
     def run(base: Any, storage: Any, processes: ScriptedProcesses, **options: Any) -> None:
-        undo_clustering(serviced_table(str(base), storage, processes, **options))
+        at = serviced_table(str(base), storage, processes, **options)
+        undo_clustering(at, lambda _: InProcessDispatcher(), partial(run_task, storage))
 
-    def check_now(base: Path, whole: Path) -> None:
-        assert read_rows(base) == before
+    def again(base: Any, storage: Any, processes: ScriptedProcesses, **options: Any) -> None:
+        with suppress(Refused):  # it is undone already
+            run(base, storage, processes, **options)
 
-    def check_end(base: Path, whole: Path) -> None:
-        check_now(base, whole)
-        assert {each.group_id for each in scan(base).latest_slices} == groups
-        assert len(restores(base, State.COMPLETED)) == 1
-        assert [path for path in everything(base) if ".heartbeat" in path or "/attempt-" in path] == []
-
-    return Case(table=table, run=run, again=going_back(target), check_now=check_now, check_end=check_end, every=12)
+    return replace(clustered(table, run, groups=(6,)), again=again, every=12)
 
 
 def going_back(target: str) -> Run:

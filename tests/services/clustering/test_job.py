@@ -7,12 +7,14 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lakeward.config.choices import ForeignServices
+from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobResult
@@ -20,6 +22,8 @@ from lakeward.services.clustering.job import DAY_SECONDS, SERVICE, ClusteringMem
 from lakeward.services.clustering.plan.pauses import BYTES_FIRST
 from lakeward.services.clustering.run import clusterer
 from lakeward.services.clustering.run.layout_records import load_layout_records
+from lakeward.services.clustering.run.tasks import run_task
+from lakeward.services.clustering.run.undo import undo_clustering
 from lakeward.services.clustering.settings import ClusteringSettings
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.decision import Reason
@@ -33,7 +37,9 @@ from lakeward.table.snapshot import TableSnapshot
 from lakeward.write import write_start
 from tests.daemon.work.test_worker import Bench
 from tests.our_reader import read_rows, scan
+from tests.processes import ScriptedProcesses
 from tests.services.clustering.run.test_clusterer import APART, leave_no_heartbeat, made, pending_write, profile
+from tests.services.metadata.run.compacting_metadata import serviced_table
 from tests.write.writing import write
 
 FEW = {"defaults.clustering.min_groups": "2"}
@@ -277,6 +283,26 @@ def test_columns_that_the_configuration_names(tmp_path: Path, monkeypatch: pytes
     before = read_rows(bench.path)
     assert bench.run(JobKind.CLUSTERING).result is JobResult.COMMITTED
     assert read_rows(bench.path) == before
+
+
+@pytest.mark.parametrize("by", ["[]", '["v"]'])
+def test_what_an_undo_brought_back_is_left_alone(tmp_path: Path, by: str) -> None:
+    """Keeps 1 of services/clustering/job: the daemon does not cluster it again, but what comes since; the page says
+    that it was undone."""
+    bench = bench_of(tmp_path, COPY_ON_WRITE, {"defaults.clustering.by": by})
+    bench.plan()
+    (instant,) = bench.run(JobKind.CLUSTERING).instants
+    table = serviced_table(str(bench.path), LocalStorage(), ScriptedProcesses())
+    work = partial(run_task, table.storage)
+    undo_clustering(replace(table, clock=bench.serving.clock), lambda _: InProcessDispatcher(), work)
+    memory_of(bench).look = None
+    assert not demand(bench).is_due
+    assert shown(bench)["Last clustering"].startswith(f"{instant} was undone: 2 file groups of ")
+    assert bench.run(JobKind.CLUSTERING).result is JobResult.NOTHING
+    for number in range(2):
+        write(bench.path, [(f"p8{number}", 1, "p", "new")], "insert", clock=bench.serving.clock, **APART)
+    memory_of(bench).look = None
+    assert demand(bench).file_groups == 2
 
 
 def test_what_pays_nothing_is_not_laid_out(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """`lakeward cluster TABLE`: pack small file groups into larger ones; with --dry-run say which, and why; with --undo
-take the newest clustering back, with --execute carry out one that Hudi requested.
+undo the newest clustering, with --execute carry out one that Hudi requested.
 
 Touches: stdout, stderr; the table, through `services/clustering/run/clusterer.py`, for an undo through
-         `services/together/clustering_undo.py`, and for a request of Hudi's through
+         `services/clustering/run/undo.py`, and for a request of Hudi's through
          `services/together/clustering_execution.py`.
 Keeps:   nothing is written without a statement about the table's other writers, nor with --dry-run.
 """
@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lakeward.base.errors import Cancelled, UsageError
+from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_count, format_size, parse_duration, parse_memory, parse_size
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.options.engine import EngineArguments
@@ -26,7 +26,6 @@ from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.options.values import parse_option, parse_pairs
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import compaction_options, serviced_table
-from lakeward.cli.services.restore_view import planned_json
 from lakeward.engine.dispatch.engine_rule import EngineRule
 from lakeward.services.clustering.plan.layout import COLUMNS_MAX, PACKED, ClusterMode, Layout
 from lakeward.services.clustering.plan.pack_options import PackOptions
@@ -35,9 +34,9 @@ from lakeward.services.clustering.plan.partition_filter import PartitionFilter
 from lakeward.services.clustering.run.clusterer import ClusteringReport, preview_clustering
 from lakeward.services.clustering.run.clusterer import cluster as run_clustering
 from lakeward.services.clustering.run.tasks import run_task_at
+from lakeward.services.clustering.run.undo import UndoneClustering, preview_undo, undo_clustering
 from lakeward.services.clustering.settings import ClusteringSettings
 from lakeward.services.together.clustering_execution import execute_clustering, preview_execution
-from lakeward.services.together.clustering_undo import preview_undo, undo_clustering
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +153,8 @@ def cluster(
         bool,
         typer.Option(
             "--undo",
-            help="Undo the newest clustering, while nothing was written after it: its file groups go, those that it "
-            "replaced are the table's again. It goes with no other choice, and needs --writers stopped.",
+            help="Undo the newest clustering, while nothing was written to the file groups that it made: each one that "
+            "it replaced becomes a file group again, with the rows that it had. It goes with no other choice.",
         ),
     ] = False,
     execute: Annotated[
@@ -180,16 +179,14 @@ def cluster(
     the writers, or not.
     """
     chooses = any(each is not None for each in (by, mode, target_size, min_groups)) or again
-    if undo:
-        chosen = yield_to_writers, memory, execute
-        if chooses or any(each is not None for each in chosen) or explain or choice != ChoiceArguments():
-            raise UsageError(
-                "--undo goes with no choice of file groups or columns.",
-                why="It undoes the newest clustering, all of it.",
-                remedy="Leave the other options out.",
-            )
-        return _undo(opened, given, dry_run=dry_run)
-    if execute is not None and (chooses or choice != ChoiceArguments()):
+    chooses = chooses or choice != ChoiceArguments()
+    if undo and (chooses or execute is not None):
+        raise UsageError(
+            "--undo goes with no choice of file groups or columns.",
+            why="It undoes the newest clustering, all of it.",
+            remedy="Leave the other options out.",
+        )
+    if execute is not None and chooses:
         raise UsageError(
             "--execute goes with no choice of file groups or columns.",
             why="The plan of the request says both.",
@@ -220,6 +217,9 @@ def cluster(
         run_task = partial(run_task_at, serviced.base_path)
         if not dry_run:
             engines.check()
+        if undo:
+            undone = preview_undo(serviced) if dry_run else undo_clustering(serviced, engines.choose, run_task)
+            return _undo_result(undone, dry_run=dry_run, explain=explain)
         if execute is not None:
             report = (
                 preview_execution(serviced, execute)
@@ -252,38 +252,15 @@ def _result(report: ClusteringReport, *, dry_run: bool, explain: bool) -> Result
     )
 
 
-def _undo(opened: ZonedTable, given: LockArguments, *, dry_run: bool) -> Result:
-    """Raises `UsageError`, and what `undo_clustering` raises."""
-    if not dry_run and not given.says_stopped(opened):
-        raise UsageError(
-            "The undo of a clustering is refused beside writers.",
-            why="A writer that builds on the new file groups would lose rows, and no lock prevents that.",
-            remedy="Stop all writers and table services, and say so: --writers stopped.",
-        )
-    with serviced_table(opened, given.over(opened, dry_run=dry_run)) as serviced:
-        try:
-            done = preview_undo(serviced) if dry_run else undo_clustering(serviced)
-        except (KeyboardInterrupt, Cancelled) as error:
-            if not dry_run:
-                error.add_note(
-                    "An undo that had begun is a pending restore: `lakeward restore TABLE --to COMMIT` ends it, with "
-                    "the commit before the clustering, and Hudi's writers wait."
-                )
-            raise
-    planned = done.planned
-    files = format_count(sum(len(names) for each in planned.undone for names in each.files.values()), "file")
-    would = "Would undo" if dry_run else "Undid"
-    lines = [f"{would} clustering {done.clustering}: {files} deleted, the table is as of commit {planned.target}."]
-    if planned.has_metadata_table:
-        removed = "would be" if dry_run else "is"
-        lines.append(f"The metadata table {removed} removed; the next Hudi writer that has it on rebuilds it.")
-    document = {
-        "dry_run": dry_run,
-        "undone": done.clustering,
-        "restore": None if done.restored is None else done.restored.restore,
-        "completion_time": None if done.restored is None else done.restored.completion_time,
-    }
-    return Result(document=planned_json(planned) | document, lines=lines)
+def _undo_result(undone: UndoneClustering, *, dry_run: bool, explain: bool) -> Result:
+    plan, would = undone.report.plan, "Would undo" if dry_run else "Undid"
+    groups = format_count(plan.input_groups, "file group")
+    lines = [
+        f"{would} clustering {undone.clustering}: {groups}, {format_size(plan.input_bytes)}, "
+        f"{'would become' if dry_run else 'became'} the {plan.outputs} of before.",
+        *(_decisions(plan) if explain else ()),
+    ]
+    return Result(document=_as_json(undone.report, dry_run=dry_run) | {"undone": undone.clustering}, lines=lines)
 
 
 def _layout(by: str | None, mode: ClusterMode | None) -> Layout:

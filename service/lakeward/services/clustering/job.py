@@ -15,8 +15,8 @@ hundredth of the time goes into it.
 
 Touches: the table, through `services/clustering/run/clusterer.py`; where there is something to pack it reads what
          clusterings of the active timeline did, each once, and when the folder of heartbeats changed.
-Keeps:   1. file groups that are parked or paused are left out, those that a commit on the timeline laid out by columns,
-            and partitions that the configuration leaves out;
+Keeps:   1. file groups that are parked or paused are left out, those that a commit on the timeline laid out by columns
+            or an undo there brought back, and partitions that the configuration leaves out;
          2. no clustering is begun while writes are at work in all partitions with small file groups, before a while
             is over, or where the day has had its bytes; the page says which of these it is;
          3. where a clustering of Hudi's is on the timeline, none is begun, unless services share the table;
@@ -196,8 +196,9 @@ class ClusteringService(Service[ClusteringRules]):
         snapshot = table.snapshot(service=self.permission)
         if left := _left_to_hudi(snapshot, care):
             return left
-        selected = care.selected(snapshot.partitions)
-        return _planned(table, snapshot, care, partitions=selected, excluded=frozenset(care.excluded)).plan
+        care.memory.records, _ = _runs(table, snapshot, care.memory.records)
+        selected, excluded = care.selected(snapshot.partitions), _excluded(care, care.memory)
+        return _planned(table, snapshot, care, partitions=selected, excluded=excluded).plan
 
     def shown(self, memory: ClusteringMemory) -> Sequence[Fact]:
         look = memory.look
@@ -387,11 +388,13 @@ def _runs(
 
 
 def _excluded(care: Care[ClusteringRules], memory: ClusteringMemory) -> frozenset[GroupId]:
-    """What is parked or paused, and what an operator had laid out by columns, which packing would undo. By columns the
-    plan leaves that alone itself, until it has grown."""
+    """What is parked or paused, what an undo brought back, and what an operator had laid out by columns, which packing
+    would undo. By columns the plan leaves that alone itself, until it has grown."""
+    runs = [each for each in memory.records.values() if each is not None]
+    excluded = frozenset(care.excluded).union(*(each.brought_back for each in runs))
     if care.rules.options.layout.columns:
-        return frozenset(care.excluded)
-    return frozenset(care.excluded).union(*(each.layouts for each in memory.records.values() if each))
+        return excluded
+    return excluded.union(*(each.layouts for each in runs))
 
 
 def _left_to_hudi(snapshot: TableSnapshot, care: Care[ClusteringRules]) -> str:

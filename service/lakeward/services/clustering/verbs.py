@@ -11,7 +11,7 @@ VERBS = (
         "/data/orders --dry-run",
         has_exit_code=True,
         panel="Service a table",
-        of=("clean", "metadata", "rollback", "savepoint"),
+        of=("rollback",),
     ),
 )
 

@@ -4,6 +4,8 @@ Later runs leave a group alone while its record is true.
     "lakeward.layout": {"columns": ["city"], "mode": "hybrid",
                         "groups": {"<partition>": {"<file id>": {"bytes": 1234, "ranges": [["a", "f"]]}}}}
 
+An undo brings groups back that had several layouts, and records a list of these.
+
 Touches: nothing.
 Keeps:   a text that is not such a record counts as none: its groups are clustered again, which harms nothing.
 """
@@ -39,17 +41,20 @@ def bound_text(value: object) -> str | None:
     return None if value is None else str(value)[:_TEXT_MAX]
 
 
-def write_records(layout: Layout, records: Iterable[LayoutRecord]) -> str:
-    groups: dict[str, dict[str, Any]] = {}
+def write_records(records: Iterable[LayoutRecord]) -> str:
+    layouts: dict[Layout, dict[str, dict[str, Any]]] = {}
     for each in records:
         path, file_id = each.group_id
+        groups = layouts.setdefault(each.layout, {})
         groups.setdefault(path, {})[file_id] = {"bytes": each.bytes, "ranges": each.ranges}
-    return json.dumps({"columns": layout.columns, "mode": layout.mode, "groups": groups}, separators=(",", ":"))
+    said = [{"columns": of.columns, "mode": of.mode, "groups": groups} for of, groups in layouts.items()]
+    return json.dumps(said[0] if len(said) == 1 else said, separators=(",", ":"))
 
 
 def read_records(text: str) -> Mapping[GroupId, LayoutRecord]:
     try:
-        return {each.group_id: each for each in _read(json.loads(text))}
+        said = json.loads(text)
+        return {each.group_id: each for of in (said if isinstance(said, list) else [said]) for each in _read(of)}
     except (ValueError, TypeError, KeyError, AttributeError):
         return {}
 

@@ -55,6 +55,7 @@ class PackReason(StrEnum):
     LAID_OUT = "laid-out"
     OTHER_LAYOUT = "other-layout"
     SEPARATED = "separated"
+    UNDONE = "undone"
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,23 +36,29 @@ class RunRecord:
     """The new file groups, where it brought their rows together by columns."""
     depth_before: str = ""
     """What a filter on these columns read before, in a sentence, where that was measured."""
+    undoes: str = ""
+    """The clustering that it undid; empty where it clustered."""
+    brought_back: frozenset[GroupId] = frozenset()
+    """The new file groups, where it undid a clustering."""
 
     @property
     def sentence(self) -> str:
         before = f"{format_count(self.groups_before, 'file group')} of {format_size(self.bytes_before)}"
         files = f" in {format_count(self.files_before, 'file')}" if self.files_before != self.groups_before else ""
-        return f"{before}{files} became {self.groups_after:,} of {format_size(self.bytes_after)}"
+        undid = f"{self.undoes} was undone: " if self.undoes else ""
+        return f"{undid}{before}{files} became {self.groups_after:,} of {format_size(self.bytes_after)}"
 
 
-def record_of(plan: PackPlan, *, depth: str = "") -> str:
+def record_of(plan: PackPlan, *, depth: str = "", undoes: str = "") -> str:
     """
     Args:
         depth: what a filter reads before it, where that was measured.
+        undoes: the clustering that is undone.
     """
     slices = [each for group in plan.packed for each in group.slices]
     files = sum((each.base_file is not None) + len(each.log_files) for each in slices)
-    measured = {"depth": depth} if depth else {}
-    return json.dumps({"file_groups": len(slices), "files": files, "bytes": plan.input_bytes, **measured})
+    more = {name: said for name, said in {"depth": depth, "undoes": undoes}.items() if said}
+    return json.dumps({"file_groups": len(slices), "files": files, "bytes": plan.input_bytes, **more})
 
 
 def read_record(commit: CommitMetadata, *, instant: str, completed_at: float) -> RunRecord | None:
@@ -62,9 +68,19 @@ def read_record(commit: CommitMetadata, *, instant: str, completed_at: float) ->
         groups, files, size_before = (int(before[key]) for key in ("file_groups", "files", "bytes"))
     except (KeyError, TypeError, ValueError):
         return None
-    stats = [each for of in commit.partition_to_write_stats.values() for each in of]
-    size = sum(each.file_size_in_bytes or 0 for each in stats)
-    new = len({each.file_id for each in stats})
-    layouts = read_records(commit.extra_metadata.get(LAYOUT_KEY, ""))
-    depth = str(before.get("depth", ""))
-    return RunRecord(groups, files, size_before, new, size, instant, completed_at, layouts, depth)
+    stats = [(path, each) for path, of in commit.partition_to_write_stats.items() for each in of]
+    new = frozenset((path, each.file_id) for path, each in stats if each.file_id)
+    undoes = str(before.get("undoes", ""))
+    return RunRecord(
+        groups,
+        files,
+        size_before,
+        len(new),
+        sum(each.file_size_in_bytes or 0 for _, each in stats),
+        instant,
+        completed_at,
+        layouts=read_records(commit.extra_metadata.get(LAYOUT_KEY, "")),
+        depth_before=str(before.get("depth", "")),
+        undoes=undoes,
+        brought_back=new if undoes else frozenset(),
+    )

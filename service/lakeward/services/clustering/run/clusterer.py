@@ -28,7 +28,7 @@ See:     docs/decisions/0137-the-form-of-a-pending-clustering.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import cast
@@ -48,6 +48,7 @@ from lakeward.protocol.preconditions import check_space
 from lakeward.protocol.refusals.eligibility import TableService, find_refusals, refuse
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.read.newest_slice import table_reading
+from lakeward.read.slice_input import SliceInput
 from lakeward.services.clustering.plan.hudi_plan import BY_KEY, HudiPlanKeys, plan_as_hudi, read_hudi_keys
 from lakeward.services.clustering.plan.layout import Layout
 from lakeward.services.clustering.plan.layout_plan import plan_layout
@@ -61,11 +62,12 @@ from lakeward.services.clustering.run.layout_records import load_layout_records
 from lakeward.services.clustering.run.moving_flow import MovedGroup, MovingFlow, RunTask
 from lakeward.services.clustering.run.packed_file import PackSpec
 from lakeward.storage.storage import Storage
+from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.new_table import COPY_ON_WRITE
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import OTHER_BUCKETS, hoodie_folder
-from lakeward.write.assignment import Unassigned
+from lakeward.write.assignment import Assign, Unassigned
 from lakeward.write.flow.flow import Flow
 from lakeward.write.flow.rowless import RowlessFlow
 from lakeward.write.request import FileSizes, WriteOperation, WriteRequest
@@ -106,7 +108,7 @@ def preview_clustering(
     excluded: Collection[GroupId] = (),
 ) -> PackPlan:
     """The plan that `cluster` would make now; nothing is written. Raises `Refused`."""
-    snapshot = _clusterable(table)
+    snapshot = clusterable(table)
     return _plan(table, snapshot, _chosen(table, snapshot, options), partitions, excluded)
 
 
@@ -130,7 +132,7 @@ def cluster(
     Raises `Refused`, `TryLater` where writers leave no gap, `Conflict` where a slice is another one meanwhile, and what
     the life cycle raises; then nothing is left of it."""
     end_dead_writes(table)
-    snapshot = _clusterable(table)
+    snapshot = clusterable(table)
     options = _chosen(table, snapshot, options)
     plan = _plan(table, snapshot, options, partitions, excluded)
     if not plan.packed:
@@ -142,7 +144,6 @@ def cluster(
     check_space(table, space, what="clustering", remedy="Make room, or clean the table first.")
     dispatcher = choose_dispatcher(plan.input_bytes)
     make_ready(dispatcher, table)
-    yielding = PauseOfWriters(table, {group.partition_path for group in plan.packed})
     counts = f"{plan.input_groups} file groups into {plan.outputs}"
     request = WriteRequest(
         WriteOperation.INSERT_OVERWRITE,
@@ -156,16 +157,59 @@ def cluster(
         flow = moving = MovingFlow(dispatcher, run_task, options.layout, lambda: packing.moved)
 
         def said_of_files() -> dict[str, str]:
-            return {LAYOUT_KEY: write_records(options.layout, moving.records)}
+            return {LAYOUT_KEY: write_records(moving.records)}
     else:
         write_packed = cast(Callable[[WriteContext, PackSpec, int], TargetResult], run_task)
         flow = RowlessFlow(dispatcher, write_packed, lambda _: packing.specs, description="clustering")
         said_of_files = dict
+    return replace_groups(table, plan, request, flow, packing.assign, schema, said_of_files)
+
+
+def replace_groups(
+    table: ServicedTable,
+    plan: PackPlan,
+    request: WriteRequest,
+    flow: Flow,
+    assign: Assign,
+    schema: str,
+    said_of_files: Callable[[], Mapping[str, str]],
+) -> ClusteringReport:
+    """The attempt, in a pause of the writers. Raises as `cluster` does.
+
+    Args:
+        plan: says which file groups go.
+        flow: makes the files of those that come.
+    """
+    yielding = PauseOfWriters(table, {group.partition_path for group in plan.packed})
     begun = begin_in_pause(table, request, yielding)
     yielding.own = begun.instant
-    run = WriteRun(table, begun, flow, schema, packing.assign, yielding=yielding, said_of_files=said_of_files)
+    run = WriteRun(table, begun, flow, schema, assign, yielding=yielding, said_of_files=said_of_files)
     completion_time = run_attempt(table, run, give_up=run.empty_publication)
     return ClusteringReport(plan, begun.instant, completion_time, tuple(run.results))
+
+
+def check_newest(snapshot: TableSnapshot, slices: Iterable[FileSlice]) -> None:
+    """Raises `Conflict` where one of these slices is not the newest of its group any more."""
+    latest = {slice_.group_id: slice_ for slice_ in snapshot.latest_slices}
+    for slice_ in slices:
+        if latest.get(slice_.group_id) != slice_:
+            raise Conflict(
+                f"File group {slice_.file_id} has another newest slice than when it was chosen.",
+                why="Another process works on the table.",
+                remedy="Run the command again; nothing was published.",
+                file_group=slice_.group_id,
+            )
+
+
+def slice_inputs(table: ServicedTable, snapshot: TableSnapshot, slices: Iterable[FileSlice]) -> Iterator[SliceInput]:
+    """What reading each of them needs."""
+    reading = table_reading(snapshot, merges=True)
+    for slice_ in slices:
+        yield replace(
+            reading.slice_input(slice_),
+            memory_bytes=table.options.memory_bytes,
+            widens_nested_floats=snapshot.config.version.widens_floats_alike,
+        )
 
 
 def _plan(
@@ -189,7 +233,7 @@ def _plan(
     return plan_layout(snapshot, options, records, partitions=partitions, excluded=excluded)
 
 
-def _clusterable(table: ServicedTable) -> TableSnapshot:
+def clusterable(table: ServicedTable) -> TableSnapshot:
     """The table, all of it, where nothing is against packing. Raises `Refused`."""
     snapshot = table.snapshot(service=TableService.CLUSTERING)
     check_clusterable(table.storage, snapshot)
@@ -264,31 +308,15 @@ class _Packing:
     def assign(self, write: Unassigned) -> Assignment:
         table, snapshot = write.table, write.snapshot
         refuse(table.base_path, find_refusals(snapshot, TableService.CLUSTERING))
-        latest = {slice_.group_id: slice_ for slice_ in snapshot.latest_slices}
         taken = tuple(slice_ for group in self._planned for slice_ in group.slices)
-        for slice_ in taken:
-            if latest.get(slice_.group_id) != slice_:
-                raise Conflict(
-                    f"File group {slice_.file_id} has another newest slice than when it was chosen.",
-                    why="Another process works on the table.",
-                    remedy="Run the command again; nothing was published.",
-                    file_group=slice_.group_id,
-                )
-        reading = table_reading(snapshot, merges=True)
+        check_newest(snapshot, taken)
         # Compactions to come, which are spared sorting, there are none of.
         any_order = snapshot.config.table_type.upper() == COPY_ON_WRITE
         replaced: dict[str, tuple[str, ...]] = {}
         targets: list[WriteTarget] = []
         for group in self._planned:
             path = group.partition_path
-            slices = tuple(
-                replace(
-                    reading.slice_input(slice_),
-                    memory_bytes=table.options.memory_bytes,
-                    widens_nested_floats=snapshot.config.version.widens_floats_alike,
-                )
-                for slice_ in group.slices
-            )
+            slices = tuple(slice_inputs(table, snapshot, group.slices))
             new = tuple(
                 WriteTarget(len(targets) + number, HandleKind.CREATE, path, f"{uuid4()}-0", rolls_over=False)
                 for number in range(group.outputs)

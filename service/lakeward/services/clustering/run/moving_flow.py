@@ -56,6 +56,30 @@ class MovedGroup:
     targets: tuple[WriteTarget, ...]
 
 
+def run_tasks(
+    dispatcher: Dispatcher,
+    run_task: RunTask,
+    context: WriteContext,
+    specs: Sequence[TaskSpec],
+    what: str,
+    named: Sequence[GroupId],
+    on_progress: Callable[[Progress], None],
+) -> list[TaskResult]:
+    """Raises the first failure.
+
+    Args:
+        what: the tasks do.
+        named: the file group of each.
+    """
+    outcomes: list[Done[TaskResult] | Failure] = dispatcher.run(
+        partial(run_task, context), specs, description=f"{what} {context.instant}", on_progress=on_progress
+    )
+    for outcome in outcomes:
+        if isinstance(outcome, Failure):
+            outcome.error.file_group = named[outcome.index]
+    return results_of(outcomes)
+
+
 class MovingFlow:
     def __init__(
         self, dispatcher: Dispatcher, run_task: RunTask, layout: Layout, groups_of: Callable[[], Sequence[MovedGroup]]
@@ -86,7 +110,7 @@ class MovingFlow:
         parts = [_parts_of_target(group, self._layout, context) for group in groups]
 
         def run(specs: Sequence[TaskSpec], what: str, named: Sequence[GroupId]) -> list[TaskResult]:
-            return self._run(context, specs, what, named, on_progress)
+            return run_tasks(self._dispatcher, self._run_task, context, specs, what, named, on_progress)
 
         sampled = [(number, chunk) for number, of_group in enumerate(chunks) for chunk in of_group]
         first = [(chunk[0].partition_path, chunk[0].file_id) for _, chunk in sampled]
@@ -135,22 +159,6 @@ class MovingFlow:
             if each.written.result.files
         )
         return results
-
-    def _run(
-        self,
-        context: WriteContext,
-        specs: Sequence[TaskSpec],
-        what: str,
-        named: Sequence[GroupId],
-        on_progress: Callable[[Progress], None],
-    ) -> list[TaskResult]:
-        outcomes: list[Done[TaskResult] | Failure] = self._dispatcher.run(
-            partial(self._run_task, context), specs, description=f"{what} {context.instant}", on_progress=on_progress
-        )
-        for outcome in outcomes:
-            if isinstance(outcome, Failure):
-                outcome.error.file_group = named[outcome.index]
-        return results_of(outcomes)
 
 
 def _chunks(group: MovedGroup, bytes_max: int) -> list[tuple[SliceInput, ...]]:

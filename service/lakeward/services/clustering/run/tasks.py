@@ -1,10 +1,11 @@
 """One task of a clustering, whichever kind it is of.
 
-Touches: what `packed_file` and `moved_rows` touch.
+Touches: what `packed_file`, `moved_rows` and `returned_rows` touch.
 """
 
 from __future__ import annotations
 
+from lakeward.services.clustering.run.group_file import WrittenGroup
 from lakeward.services.clustering.run.moved_rows import (
     GatheredGroup,
     GatherSpec,
@@ -17,12 +18,19 @@ from lakeward.services.clustering.run.moved_rows import (
     split_rows,
 )
 from lakeward.services.clustering.run.packed_file import PackSpec, write_packed_file
+from lakeward.services.clustering.run.returned_rows import (
+    DigestSpec,
+    ReturnSpec,
+    SliceDigest,
+    digest_slice,
+    return_rows,
+)
 from lakeward.storage.storage import Storage
 from lakeward.storage.storage_of_url import open_storage
 from lakeward.write.target import TargetResult, WriteContext
 
-TaskSpec = PackSpec | SampleSpec | SplitSpec | GatherSpec
-TaskResult = TargetResult | Sample | SplitRows | GatheredGroup
+TaskSpec = PackSpec | SampleSpec | SplitSpec | GatherSpec | DigestSpec | ReturnSpec
+TaskResult = TargetResult | Sample | SplitRows | GatheredGroup | SliceDigest | WrittenGroup
 
 
 def run_task_at(location: str, context: WriteContext, spec: TaskSpec, task_attempt: int) -> TaskResult:
@@ -43,3 +51,7 @@ def run_task(storage: Storage, context: WriteContext, spec: TaskSpec, task_attem
             return split_rows(storage, context, spec, task_attempt)
         case GatherSpec():
             return gather_group(storage, context, spec, task_attempt)
+        case DigestSpec():
+            return digest_slice(storage, context, spec, task_attempt)
+        case ReturnSpec():
+            return return_rows(storage, context, spec, task_attempt)

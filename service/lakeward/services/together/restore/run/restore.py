@@ -36,7 +36,7 @@ See:     docs/decisions/0035-restore.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from lakeward.base.errors import Conflict, TryLater
@@ -96,13 +96,8 @@ def preview_restore(table: ServicedTable, target: str) -> PlannedRestore:
     return prepare(table, target).planned
 
 
-def restore(
-    table: ServicedTable, target: str, *, check: Callable[[PlannedRestore], None] = lambda planned: None
-) -> Restored:
+def restore(table: ServicedTable, target: str) -> Restored:
     """Take the table back to the commit `target`.
-
-    Args:
-        check: looks, under the lock, at what would be done, before anything is; may raise `Refused`.
 
     Raises:
         UsageError: there is no such completed commit.
@@ -119,7 +114,6 @@ def restore(
     with table.locked() as fence:
         _end_attempts(table, scan(table), fence)
         found = prepare(table, target)
-        check(found.planned)
         if not found.planned.brought_back:
             return _restore_now(table, found, fence)
         _make_way(table, found, fence)
@@ -127,7 +121,6 @@ def restore(
     with table.locked() as fence:
         _end_attempts(table, scan(table), fence)
         now = prepare(table, target)
-        check(now.planned)
         if now.planned.brought_back:
             raise TryLater(
                 f"The table has not gone back to {target} yet: clean {now.planned.brought_back[0].clean} took files "
