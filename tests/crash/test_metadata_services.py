@@ -142,6 +142,32 @@ def building_an_index(name: str, folder: Path) -> Case:
     return Case(table=table, run=run, check_now=check_now, check_end=check_end, every=3)
 
 
+def rebuilding_an_index(name: str, folder: Path) -> Case:
+    """The properties name the wrong index, none, or the right one, and the next rebuild leaves that alone. Keeps 3 of
+    services/together/metadata_index/initial_build."""
+    table = test_initial_build.unindexed(folder)
+    test_initial_build.build(table)
+    test_initial_build.make_wrong(table)
+    rows, wrong = test_initial_build.truth(table), records(table)[name]
+    assert test_initial_build.places(table) != rows
+
+    def run(base: Path, storage: Any, processes: ScriptedProcesses) -> None:
+        test_initial_build.build(base, storage, processes, replaces=True)
+
+    def check_now(base: Path, whole: Path) -> None:
+        assert test_initial_build.truth(base) == rows
+        if name in config(base).built_metadata_partitions:
+            assert records(base)[name] in (wrong, records(whole)[name])
+
+    def check_end(base: Path, whole: Path) -> None:
+        assert sorted(config(base).built_metadata_partitions) == sorted(config(table).built_metadata_partitions)
+        assert test_initial_build.places(base) == rows
+        torn_notes = f"{FOLDER}/."  # of a note whose creation was torn
+        assert [each for each in metadata_leftovers(base) if torn_notes not in each] == []
+
+    return Case(table=table, run=run, check_now=check_now, check_end=check_end, every=3)
+
+
 KILLED = Extent(check=(KILL,), test=(KILL,))
 NIGHTLY = Extent(test=())
 ONE_RETAINED = {"lakeward.services.metadata.plan.dead_slices.RETAINED_COMMITS": 1}
@@ -160,6 +186,7 @@ ROWS = (
     Row(make=building_an_index, table=PARTITION_STATS, disk=NIGHTLY),
     Row(make=building_an_index, table=BLOOM_FILTERS, disk=NIGHTLY),
     Row(make=building_an_index, table=SECONDARY, disk=NIGHTLY),
+    Row(make=rebuilding_an_index, table=RECORD_INDEX, disk=NIGHTLY),
 )
 
 

@@ -150,14 +150,10 @@ def test_what_is_known_of_files(spark: SparkSession, tmp_path: Path):
             "index", "build", str(table.path), "--type", "metadata", "--kind", kind, "--writers", "stopped"
         )
         assert exit_code == 0 and printed["built"]["entries"] > 0, printed
-    upsert(spark, hudis, 0, 1, "hudis", **OF_ALL_FILES)
+    upsert(spark, hudis, 0, 0, "hudis", **OF_ALL_FILES)  # a write without rows builds what its options have on
     own, found = records(table.path), records(hudis.path)
-    touched = set(as_said(found["files"])) - set(as_said(own["files"]))
-    assert as_said(own["column_stats"]).items() <= as_said(found["column_stats"]).items()
-    assert as_said(own["bloom_filters"]).items() <= as_said(found["bloom_filters"]).items()
-    assert as_said(own["partition_stats"]).keys() == as_said(found["partition_stats"]).keys() and not touched
-    same = as_said(own["partition_stats"]).items() & as_said(found["partition_stats"]).items()
-    assert 3 * len(same) >= 2 * len(own["partition_stats"])  # the write was in one of three partitions
+    for kind in OF_FILES:
+        assert as_said(own[kind]) == as_said(found[kind]) != {}, kind
 
     for value in ("a", "b"):
         counted = [

@@ -415,6 +415,23 @@ def test_a_key_twice(tmp_path: Path) -> None:
     assert RECORD_INDEX not in config(base).metadata_partitions and metadata_leftovers(base) == []
 
 
+def test_an_index_for_each_partition(tmp_path: Path) -> None:
+    """Keeps of services/together/metadata_index/record_entries: neither replaced nor built by one over all partitions,
+    and its definition stays."""
+    base = unindexed(tmp_path / "t")
+    build(base)
+    partitioned = (base / DEFINITIONS).read_text().replace('"isPartitioned" : "false"', '"isPartitioned" : "true"')
+    (base / DEFINITIONS).write_text(partitioned)
+    before = index_of(base)
+    with pytest.raises(Refused, match="one for each of its partitions"):
+        build(base, replaces=True)
+    assert index_of(base) == before
+    remove(base, RECORD_INDEX)
+    with pytest.raises(Refused, match="one for each of its partitions"):
+        build(base)
+    assert (base / DEFINITIONS).read_text() == partitioned and metadata_leftovers(base) == []
+
+
 def test_a_table_without_a_metadata_table(tmp_path: Path) -> None:
     base = copy_golden("v9", tmp_path / "t")
     with pytest.raises(Refused, match="has no metadata table"):
@@ -448,14 +465,19 @@ def test_an_unnamed_partition_is_replaced(tmp_path: Path) -> None:
     assert places(base) == truth(base)
 
 
+def make_wrong(base: Path) -> None:
+    """The record index does not learn of a write."""
+    write(base, [("k1", 3, "a", "x"), ("k8", 3, "a", "x")])
+    for file in (base / METADATA / RECORD_INDEX).glob(".record-index-*_2*"):
+        file.unlink()
+
+
 def test_a_wrong_index_is_replaced(tmp_path: Path) -> None:
     """Keeps 3 of services/together/metadata_index/initial_build: what is there stays until the new one is there; then
     writers go on with that one. The record index is not replaced while another index needs it."""
     base = unindexed(tmp_path / "t")
     build(base)
-    write(base, [("k1", 3, "a", "x"), ("k8", 3, "a", "x")])
-    for file in (base / METADATA / RECORD_INDEX).glob(".record-index-*_2*"):
-        file.unlink()
+    make_wrong(base)
     assert places(base) != truth(base)
     pending = base / DATA_TIMELINE / "20991231235959999.deltacommit.requested"
     pending.touch()

@@ -55,7 +55,9 @@ class SecondaryEntries(KeyEntries):
             raise Refused(
                 what,
                 why="It leads to rows by way of the record index over all partitions, which the table has not.",
-                remedy="Run the command with --kind record first.",
+                remedy=f"Drop its record index for each partition by Hudi first (`DROP INDEX {RECORD_INDEX} ON …`)."
+                if definitions.is_partitioned_record_index
+                else "Run the command with --kind record first.",
             )
         if not config.version.has_typed_stats or defined.version != _VERSION:
             raise Refused(
