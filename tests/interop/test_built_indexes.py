@@ -50,11 +50,8 @@ def made(spark: SparkSession, path: Path, table_type: str) -> HudiTable:
 
 
 OF_FILES = ("column_stats", "partition_stats", "bloom_filters")
-FILES_ALONE = {
-    "hoodie.metadata.enable": "true",
-    "hoodie.metadata.index.column.stats.enable": "false",
-    "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
-}
+FILES_ALONE = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "false"}
+COPIED = {"hoodie.datasource.write.table.type": "COPY_ON_WRITE"}
 OF_ALL_FILES = {
     **FILES_ALONE,
     "hoodie.metadata.index.column.stats.enable": "true",
@@ -138,10 +135,12 @@ def test_a_record_index(spark: SparkSession, tmp_path: Path, table_type: str):
 
 
 @pytest.mark.turns(80, together="built indexes")
-def test_what_is_known_of_files(spark: SparkSession, tmp_path: Path):
+@pytest.mark.parametrize("table_type", TABLE_TYPES)
+def test_what_is_known_of_files(spark: SparkSession, tmp_path: Path, table_type: str):
     """Filters, ranges of columns and of partitions are Hudi's own; its writers find keys by them, its queries skip by
     them what holds no row, and both keep them right."""
-    table = HudiTable(spark, tmp_path / "own", TableShape(partition_fields="part", options=FILES_ALONE))
+    options = {**FILES_ALONE, "hoodie.datasource.write.table.type": table_type}
+    table = HudiTable(spark, tmp_path / "own", TableShape(partition_fields="part", options=options))
     upsert(spark, table, 0, 200, "a")
     upsert(spark, table, 50, 120, "b")
     hudis = table.copy_to(tmp_path / "hudis")
@@ -178,8 +177,7 @@ def test_what_is_known_of_files(spark: SparkSession, tmp_path: Path):
 def test_a_writer_that_has_them_off(spark: SparkSession, tmp_path: Path):
     """A Hudi writer removes what its options have off, within the hour: its commit and its option are named, and the
     command does not build it again but by a word of the operator; then writers with the option keep it."""
-    off = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "false"}
-    table = HudiTable(spark, tmp_path / "t", TableShape(partition_fields="part", options=FILES_ALONE))
+    table = HudiTable(spark, tmp_path / "t", TableShape(partition_fields="part", options=FILES_ALONE | COPIED))
     upsert(spark, table, 0, 50, "a")
     for kind, option in (
         ("record", "hoodie.metadata.record.index.enable"),
@@ -187,13 +185,13 @@ def test_a_writer_that_has_them_off(spark: SparkSession, tmp_path: Path):
     ):
         words = ("index", "build", str(table.path), "--type", "metadata", "--kind", kind, "--writers", "stopped")
         assert lakeward(*words)[0] == 0
-        upsert(spark, table, 40, 60, "b", **off, **(WITH_RECORDS if kind != "record" else {}))
+        upsert(spark, table, 40, 60, "b", **FILES_ALONE, **(WITH_RECORDS if kind != "record" else {}))
         (removal,) = (each for each in find_removals(LocalStorage(), scan(table.path)) if not each.is_noted)
         newest = scan(table.path).timeline.completed_writes[-1].time
         assert f"{newest} was at work then" in removal.why and f"{option} off" in removal.why
         assert lakeward(*words)[0] == 2
         assert lakeward(*words, "--again")[0] == 0
-    upsert(spark, table, 50, 70, "c", **off, **WITH_RECORDS)
+    upsert(spark, table, 50, 70, "c", **FILES_ALONE, **WITH_RECORDS)
     assert RECORD_INDEX in config(table.path).built_metadata_partitions
     assert_as_hudi_sees_it(spark, table.path, tmp_path)
 
