@@ -425,6 +425,8 @@ def test_an_index_for_each_partition(tmp_path: Path) -> None:
     before = index_of(base)
     with pytest.raises(Refused, match="one for each of its partitions"):
         build(base, replaces=True)
+    with pytest.raises(Refused, match="Drop its record index for each partition"):
+        build(base, make=of_values())
     assert index_of(base) == before
     remove(base, RECORD_INDEX)
     with pytest.raises(Refused, match="one for each of its partitions"):
