@@ -147,16 +147,16 @@ def _split(storage: Storage, context: WriteContext, spec: SplitSpec, read: Read,
             rows, waiting, places = waiting, LogRows(schema), []
             order = np.argsort(parts, kind="stable")
             rows.seal()
+            counts[:] += np.bincount(parts, minlength=len(counts))
             at_once = max(1, budget.window // max(1, rows.row_bytes))
-            of_part = np.bincount(parts, minlength=len(counts))
-            counts[:] += of_part
-            start = 0
-            for part in np.flatnonzero(of_part).tolist():
-                end = start + int(of_part[part])
-                for first in range(start, end, at_once):
-                    file.write_batch(rows.take(order[first : min(first + at_once, end)]))
-                    of_batches.append(part)
-                start = end
+            for first in range(0, len(order), at_once):
+                # Parts may have few rows each: they are put together at once, and divided without a copy.
+                window = rows.take(order[first : first + at_once])
+                of_window = parts[order[first : first + at_once]]
+                starts = np.flatnonzero(np.diff(of_window, prepend=-1))
+                for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(of_window)], strict=True):
+                    file.write_batch(window.slice(start, end - start))
+                of_batches.extend(of_window[starts].tolist())
 
         for slice_input in spec.slices:
             for batch in read(slice_input):
@@ -208,11 +208,13 @@ def _of_parts(storage: Storage, spec: GatherSpec, parts: range) -> Iterator[pa.R
 def _by_columns(storage: Storage, spec: GatherSpec, budget: MemoryBudget) -> Iterator[pa.RecordBatch]:
     for part in spec.parts:
         waiting: list[pa.RecordBatch] = []
+        size = 0
         for batch in _of_parts(storage, spec, range(part, part + 1)):
             waiting.append(batch)
-            if sum(each.nbytes for each in waiting) > budget.logs:
+            size += batch.nbytes
+            if size > budget.logs:
                 yield from _sorted(waiting, spec.ranges, budget)
-                waiting = []
+                waiting, size = [], 0
         if waiting:
             yield from _sorted(waiting, spec.ranges, budget)
 
