@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: docs help setup demo demo-write demo-cluster run check test nightly nightly-tests simulate interleavings long-life fuzz interop-full crashes mutants soak soak-locks soak-writers soak-inserts soak-ingest soak-clustering test-services lint format interop bench bench-compaction bench-writes bench-small-inserts bench-clustering bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page service-pages command-page json-page pictures release image-dry-run \
+.PHONY: docs help setup demo demo-write demo-cluster run check test nightly nightly-tests simulate interleavings long-life fuzz interop-full crashes mutants soak soak-locks soak-writers soak-inserts soak-ingest soak-clustering test-services lint format interop bench bench-compaction bench-writes bench-small-inserts bench-clustering bench-memory bench-planner bench-planner-policy bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page service-pages command-page json-page pictures release image-dry-run \
 	wheels executor-env lock clean
 
 help: ## Say what there is to do
@@ -163,6 +163,9 @@ bench-clustering: .venv/ready ## Cluster 200 small files beside Hudi's clusterin
 
 bench-memory: .venv/ready ## Draw the peak memory of a merge over slices up to 5 GB, many runs, rows, large rows, large logs
 	$(BIN)/python -m benchmarks.merge_memory $(ARGS)
+
+bench-planner-policy: .venv/ready ## Replay rules for compacting over sizes, beside the best that could have been done
+	$(BIN)/python -m benchmarks.planner_policy
 
 bench-planner: .venv/ready ## Time the planner over 100,000 file groups
 	$(BIN)/python -m benchmarks.planner

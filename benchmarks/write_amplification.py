@@ -43,6 +43,7 @@ EVERY = 5
 MINUTES = 20
 """Between two delta commits; so all of them take four days and a bit."""
 
+BY_COST = Settings.model_validate({"defaults": {"planner": {"planner.policy": "cost", "planner.reads": "10/day"}}})
 WITHOUT_OBJECTIVE = Settings.model_validate({"defaults": {"objective": "none"}})
 
 INSERT_RATIO = 0.35
@@ -280,6 +281,7 @@ def _table(seed: int) -> Iterator[str]:
             "Hudi's default": replay(workload, plan_as_hudi_does, seed),
             "Lakeward's default": replay(workload, by_daemon(Settings()), seed),
             "no objective": replay(workload, by_daemon(WITHOUT_OBJECTIVE), seed),
+            "by cost, 10 reads a day": replay(workload, by_daemon(BY_COST), seed),
         }
         for name, side in sides.items():
             first = name == "Hudi's default"
@@ -309,6 +311,8 @@ get from a daemon that knows `roots` and `writers` and nothing else: the same tr
 each group, and an objective of a day, which rewrites each group whose oldest record has been in logs for nearly that
 long.
 *No objective* is the same with `objective = "none"`: the difference of the two lines is what the objective costs.
+*By cost* merges what pays back, for a table of which each partition is scanned ten times a day
+([0170](../decisions/0170-whether-a-merge-pays.md)).
 
 The first columns are bytes written. "Times" is what reaches storage for each byte that writers wrote, themselves
 included. "Bytes over base" is what a reader of the whole table reads beside the bases, on average after a commit; "live

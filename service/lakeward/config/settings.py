@@ -65,7 +65,8 @@ from lakeward.protocol.section import (
 )
 from lakeward.protocol.writers_conflict import WritersConflict, YieldOptions
 from lakeward.services.compaction.plan.compaction_type import CompactionType
-from lakeward.services.compaction.plan.planner import merge_settings
+from lakeward.services.compaction.plan.pay_back import ERASE_WITHIN
+from lakeward.services.compaction.plan.planner import is_by_cost, merge_settings
 from lakeward.services.services import NAMED, load_sections
 from lakeward.storage.storage_of_url import open_storage
 from lakeward.table.metadata.compact_after import AUTO, MetadataCompactAfter
@@ -417,7 +418,12 @@ class _TableKeys(SettingsSection):
     def objective_kept(self) -> float | None:
         """The objective, where Lakeward keeps it: no LOG keeps it."""
         is_own = JobKind.COMPACTION in self.services and self.type is not CompactionType.LOG
-        return self.objective if is_own else None
+        return self.objective_under(self.planner) if is_own else None
+
+    def objective_under(self, planner: Mapping[str, str]) -> float | None:
+        """The objective under those settings of the planner: where what pays is merged, the default is longer."""
+        is_default = is_by_cost(planner) and "objective" not in self.model_fields_set
+        return ERASE_WITHIN if is_default else self.objective
 
     @property
     def sources_retire(self) -> bool:

@@ -66,12 +66,13 @@ class PlanArguments:
             file_groups=tuple(self.file_group or ()),
             excluded_partitions=tuple(self.exclude_partition or configured.exclude_partitions),
         )
-        settings = parse_pairs(self.settings, like="--set planner.log_ratio=0.3")
+        given = parse_pairs(self.settings, like="--set planner.log_ratio=0.3")
+        settings = merge_settings(configured.planner, given)
         return planner_of(
             self.kind or configured.type,
             groups,
-            merge_settings(configured.planner, settings),
-            objective=configured.objective,
+            settings,
+            objective=configured.objective_under(settings),
             trigger=trigger,
             sources_retire=configured.sources_retire,
         )

@@ -29,7 +29,7 @@ PENDING_MAPS = {
     "clustering": "pending_clusterings",
 }
 SIZES = {"small_base_size", "log_size_threshold", "small_log_size", "budget_bytes"}
-NUMBERS = {"log_num_threshold": int, "log_ratio": float, "large_log_ratio": float}
+NUMBERS = {"log_num_threshold": int, "log_ratio": float, "large_log_ratio": float, "reads_per_day": float}
 
 
 @dataclass(frozen=True)

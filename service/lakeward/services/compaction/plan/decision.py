@@ -72,6 +72,9 @@ class Reason(StrEnum):
     LOG_RATIO = "log-ratio"
     TOO_MANY_LOGS = "too-many-logs"
     MANY_MERGED_LOGS = "many-merged-logs"
+    # for FULL and LOG
+    PAYS_BACK = "pays-back"
+    OVER_CAP = "over-cap"
     # for LOG
     MANY_SMALL_LOGS = "many-small-logs"
     # for NONE: not considered
@@ -88,6 +91,7 @@ class Reason(StrEnum):
     TABLE_TRIGGER = "table-trigger"
     GROUP_TRIGGER = "group-trigger"
     BELOW_THRESHOLDS = "below-thresholds"
+    DOES_NOT_PAY = "does-not-pay"
     # for NONE: due, and prevented
     UNSUPPORTED_LOGS = "unsupported-logs"
     DAMAGED = "damaged"

@@ -20,6 +20,7 @@ from lakeward.services.compaction.plan.decision import (
     Decision,
     Reason,
 )
+from lakeward.services.compaction.plan.pay_back import LIVE_LOGS_MAX, OPENED_LOGS_MAX
 from lakeward.table.table_config import PARTIAL_UPDATE_MODE
 from lakeward.table.table_version import LOG_COMPACTION_VERSION
 
@@ -96,6 +97,21 @@ def _because(decision: Decision) -> str:
                 f"{format_share(numbers['log_ratio'])} of the base of {format_size(numbers['base_bytes'])}, so {run} "
                 "are merged and the base is left"
             )
+        case Reason.PAYS_BACK:
+            return (
+                f"for {_logs(numbers)}, {_price(numbers)}, sooner than in the {_ahead(numbers)} that are looked ahead"
+            )
+        case Reason.OVER_CAP:
+            merged = format_count(int(numbers["superseded_log_files"]), "merged log")
+            return (
+                f"readers meet {_logs(numbers)}, and {merged}: more than the {LIVE_LOGS_MAX} that are merged, or the "
+                f"{OPENED_LOGS_MAX} that are opened in all, which no price overrides; {_price(numbers)}"
+            )
+        case Reason.DOES_NOT_PAY:
+            return (
+                f"for {_logs(numbers)}, {_price(numbers)}, and only {_ahead(numbers)} are looked "
+                f"ahead, half of how long they have lain{_at_the_latest(numbers)}"
+            )
         case Reason.NOT_SELECTED:
             return "the partition and file group filters leave it out; it would be considered without them"
         case Reason.STRATEGY:
@@ -167,6 +183,25 @@ def _because(decision: Decision) -> str:
             )
         case Reason.PAUSED:
             return "an operator paused it; it is considered again when it is resumed or the pause ends"
+
+
+def _price(numbers: Mapping[str, int | float]) -> str:
+    """What the merge takes and saves, and when it pays back."""
+    logs = numbers.get("priced_logs")
+    what = f"a new base of {format_size(numbers['write_bytes'])}" if logs is None else f"merging {logs} of them"
+    back = (
+        f"pays back in {format_duration(numbers['pays_back_seconds'])}"
+        if "pays_back_seconds" in numbers
+        else "never pays back"
+    )
+    return (
+        f"{what} takes {numbers['core_seconds']:.3g} core-seconds and saves each of {numbers['reads_per_day']:g} reads "
+        f"a day {numbers['read_saved_seconds']:.3g}, which {back}"
+    )
+
+
+def _ahead(numbers: Mapping[str, int | float]) -> str:
+    return format_duration(numbers["ahead_seconds"])
 
 
 def _why_no_log(numbers: Mapping[str, int | float]) -> str:

@@ -17,6 +17,8 @@ is asked before rule 3, and about logs that no clean took away (decision 0145).
 Rule 3 is asked of the logs that a LOG would take, which are not all where earlier ones left outputs (`log_runs.py`).
 A number or size of logs that an operator sets binds FULL and LOG alike, by all rules but the first.
 
+Where an operator says how often groups are read, rules 1 to 4 give way to whether a merge pays (`pay_back.py`).
+
 Before the rules stands what keeps a group from being considered: filters and pending work, and for all rules but the
 first triggers, too. An operator may ask for FULL only, or for LOG only, wherever it is possible: then the other rules
 say nothing, and with LOG only there is no objective. LOG only with a trigger comes again and again: it takes the run
@@ -28,7 +30,8 @@ Touches: nothing.
 Keeps:   1. a file group with a pending compaction, log compaction or clustering is never chosen;
          2. a log that completed after the plan's instant is in no operation;
          3. a LOG takes the logs of at least two neighbouring writes of its slice, in the hybrid form of all of them.
-See:     docs/decisions/0006-hybrid-thresholds.md, docs/decisions/0024-the-objective-binds.md
+See:     docs/decisions/0006-hybrid-thresholds.md, docs/decisions/0024-the-objective-binds.md,
+         docs/decisions/0170-whether-a-merge-pays.md
 """
 
 from __future__ import annotations
@@ -75,6 +78,14 @@ from lakeward.services.compaction.plan.log_runs import (
     pick_prefix,
 )
 from lakeward.services.compaction.plan.objective import due_seconds
+from lakeward.services.compaction.plan.pay_back import (
+    DAY,
+    LIVE_LOGS_MAX,
+    OPENED_LOGS_MAX,
+    Cut,
+    full_cut,
+    log_cuts,
+)
 from lakeward.services.compaction.plan.slice_profile import SliceProfile, profile_slice
 from lakeward.services.compaction.plan.trigger import Ages, Firing, Trigger, group_fires, table_fires
 from lakeward.table.backlog import backlog_of_group
@@ -96,9 +107,14 @@ class GroupChoice:
     """The files that a LOG takes."""
     names_all: bool = False
     """The operation names all files of the slice, since another engine may carry it out as FULL."""
+    value: float | None = None
+    """Core-seconds that are gained for each that the job takes, where what pays was asked."""
 
     @property
     def benefit(self) -> float:
+        """The greatest of several comes first."""
+        if self.value is not None:
+            return self.value
         return self.cost.benefit if self.cost is not None else 0
 
     def operation(self) -> CompactionOperation:
@@ -193,6 +209,14 @@ class GroupRules:
             if not firing.fires:
                 return self._not_due(profile, numbers, Reason.GROUP_TRIGGER, options.group_trigger, firing)
 
+        if options.reads_per_day is not None:
+            choice, reason, cut = self._what_pays(profile, options.reads_per_day / DAY)
+            numbers |= cut.numbers(options.reads_per_day / DAY)
+            if choice is Choice.NONE:
+                numbers |= cut.cost.numbers
+            by_rate = cut.gain(options.reads_per_day / DAY) / cut.cost.core_seconds
+            value = math.inf if reason is Reason.OVER_CAP else by_rate
+            return replace(self._decide(profile, numbers, choice, reason, cut.run), value=value)
         run = self._wanted_run(profile)
         if len(run) < len(profile.live):
             numbers["ahead_log_files"] = len(profile.live) - len(run)
@@ -214,6 +238,40 @@ class GroupRules:
         if options.only is Choice.LOG:
             bytes_max = math.inf  # no FULL ever takes the large ones
         return profile.live[first_of_run(profile, bytes_max=bytes_max) :]
+
+    def _what_pays(self, profile: SliceProfile, reads: float) -> tuple[Choice, Reason, Cut]:
+        """The merge that gains most; where none gains anything, the one that is nearest to it, for the explanation.
+
+        Args:
+            reads: in a second.
+        """
+        full = full_cut(
+            profile,
+            age_seconds=self._ages.seconds_since(profile.slice.base_instant),
+            reads_merged=self._is_lsm_tree,
+        )
+        of_logs: list[Cut] = []
+        against: dict[str, int | float] = {**self._against_log, **self._against_log_of(profile)}
+        if AGAINST_LOG.isdisjoint(against):
+            of_logs += log_cuts(
+                profile,
+                age_of=self._record_seconds,
+                is_whole=self.form is Form.HYBRID or profile.group_id in self._whole,
+                sources_go=self._options.sources_retire,
+            )
+        cuts = [cut for cut in (full, *of_logs) if self._options.only in (None, cut.choice)] or [full]
+        best = max(cuts, key=lambda cut: cut.gain(reads))
+        if best.gain(reads) <= 0:  # the one that is nearest to paying
+            best = max(cuts, key=lambda cut: cut.gain(reads) / cut.cost.core_seconds)
+        opened = len(profile.live) + len(profile.logs.superseded)
+        if self._options.only is None and opened > OPENED_LOGS_MAX:
+            return Choice.FULL, Reason.OVER_CAP, full
+        if best.gain(reads) > 0:
+            return best.choice, Reason.PAYS_BACK, best
+        if self._options.only is None and len(profile.live) > LIVE_LOGS_MAX:
+            cheapest = min(cuts, key=lambda cut: cut.cost.core_seconds / max(1, len(cut.run) or len(profile.live)))
+            return cheapest.choice, Reason.OVER_CAP, cheapest
+        return Choice.NONE, Reason.DOES_NOT_PAY, best
 
     def _is_due_by_objective(self, numbers: Mapping[str, int | float]) -> bool:
         return self._objective is not None and numbers["oldest_log_seconds"] >= numbers["objective_due_seconds"]

@@ -47,6 +47,9 @@ class HybridOptions:
     """Bytes; logs are small when their median is below this."""
     large_log_ratio: float = 0.5
     """A log larger than this part of what a FULL would write is in no LOG."""
+    reads_per_day: float | None = None
+    """How often each file group is read. Where it is given, a merge is made if it pays (`pay_back.py`), whatever the
+    sizes above say."""
     only: Choice | None = None
     """FULL or LOG wherever it is possible, whatever the rules say, and nothing else: `compact --type`."""
     objective: float | None = None

@@ -29,6 +29,7 @@ from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.decision import Choice, Form, PlanOutcome, Reason, decide_frozen
 from lakeward.services.compaction.plan.group_rules import GroupRules
 from lakeward.services.compaction.plan.hybrid_options import HybridOptions
+from lakeward.services.compaction.plan.pay_back import READS_PER_DAY
 from lakeward.services.compaction.plan.selection import GroupFilter, Selection, parse_strategies
 from lakeward.services.compaction.plan.setting_keys import SETTINGS
 from lakeward.services.compaction.plan.trigger import Trigger, TriggerStrategy
@@ -36,13 +37,15 @@ from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
 MEBIBYTE = 1024 * 1024
+COST = "cost"
+_UNITS_OF_DAY = {"minute": 1440.0, "hour": 24.0, "day": 1.0, "week": 1 / 7}
 
 
 _ONLY = {CompactionType.HYBRID: None, CompactionType.FULL: Choice.FULL, CompactionType.LOG: Choice.LOG}
 
 
 class HybridCompactionPlanGenerator:
-    """The planner: RFC-103's rules, and the objective before them."""
+    """The planner: RFC-103's rules or what pays, and the objective before them."""
 
     def __init__(self, options: HybridOptions | None = None) -> None:
         self._options = options or HybridOptions()
@@ -135,6 +138,11 @@ def planner_of(
     return Planner(HybridCompactionPlanGenerator(options))
 
 
+def is_by_cost(settings: Mapping[str, str]) -> bool:
+    """Whether what pays is merged, so that no objective holds but an operator's."""
+    return settings.get("planner.policy") == COST
+
+
 def trigger_of(settings: Mapping[str, str]) -> Trigger | None:
     """The table's trigger as the settings give it; None where they do not. Raises `UsageError`."""
     return _options(GroupFilter(), settings).table_trigger
@@ -144,6 +152,24 @@ def _form(text: str) -> Form | None:
     if text not in ("auto", "split", "hybrid"):
         raise ValueError("Write auto, split or hybrid.")
     return None if text == "auto" else Form(text)
+
+
+def _policy(text: str) -> bool:
+    if text not in ("rfc-103", COST):
+        raise ValueError("Write rfc-103 or cost.")
+    return text == COST
+
+
+def _reads(text: str) -> float:
+    """Reads a day."""
+    number, _, unit = text.partition("/")
+    try:
+        reads = float(number) * _UNITS_OF_DAY[unit.strip()]
+    except (KeyError, ValueError):
+        reads = math.nan
+    if not 0 <= reads < math.inf:
+        raise ValueError(f"Write a number and one of {', '.join(_UNITS_OF_DAY)}, such as 200/day.")
+    return reads
 
 
 def _strategy(text: str) -> TriggerStrategy:
@@ -188,6 +214,10 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "hoodie.compaction.logfile.num.threshold": ("log_num_threshold", _whole),
     "hoodie.compaction.logfile.size.threshold": ("log_size_threshold", parse_size),
 }
+_PRICE: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "planner.policy": ("by_cost", _policy),
+    "planner.reads": ("reads_per_day", _reads),
+}
 _TABLE_TRIGGER: dict[str, tuple[str, Callable[[str], Any]]] = {
     "hoodie.compact.inline.trigger.strategy": ("strategy", _strategy),
     "hoodie.compact.inline.max.delta.commits": ("delta_commits", _whole),
@@ -203,7 +233,8 @@ _SELECTION: dict[str, tuple[str, Callable[[str], Any]]] = {
     "hoodie.compaction.daybased.target.partitions": ("target_partitions", _whole),
     "hoodie.compaction.partition.path.regex": ("partition_regex", str),
 }
-assert set(SETTINGS) == {*_OPTIONS, *_TABLE_TRIGGER, *_GROUP_TRIGGER, *_SELECTION}, "each key has its meaning here"
+_MEANINGS = {*_OPTIONS, *_PRICE, *_TABLE_TRIGGER, *_GROUP_TRIGGER, *_SELECTION}
+assert set(SETTINGS) == _MEANINGS, "each key has its meaning here"
 
 
 def merge_settings(*layers: Mapping[str, str]) -> dict[str, str]:
@@ -229,6 +260,9 @@ def _options(groups: GroupFilter, settings: Mapping[str, str]) -> HybridOptions:
     for name, keys in (("table_trigger", _TABLE_TRIGGER), ("group_trigger", _GROUP_TRIGGER)):
         if fields := _fields(settings, keys):
             options[name] = Trigger(**fields)
+    price = _fields(settings, _PRICE)
+    if price.get("by_cost"):
+        options["reads_per_day"] = price.get("reads_per_day", READS_PER_DAY)
     return HybridOptions(groups=groups, selection=Selection(**selection), **options)
 
 

@@ -21,7 +21,9 @@ SETTINGS = (
     "planner.group_trigger.strategy",
     "planner.large_log_ratio",
     "planner.log_ratio",
+    "planner.policy",
     "planner.publish",
+    "planner.reads",
     "planner.small_base_size",
     "planner.small_log_size",
 )

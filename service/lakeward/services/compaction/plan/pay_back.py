@@ -1,0 +1,121 @@
+"""Whether a merge pays: what its job takes against what readers save until it would be made again.
+
+    gain = core-seconds that each read saves x reads in a second x HORIZON x age of what is merged - core-seconds of job
+
+A *cut* says from where on the stack of base and logs becomes one file: from the base (FULL), or from a log on (LOG).
+Its age is that of the oldest file that is read for it. What has lain unmerged for long is
+taken to stay so for half as long again, which is the best of all shares where writes and reads are even;
+`benchmarks/planner_policy.py` compares it with the best that could have been done.
+
+What a reader pays beside the base: each log is opened, superseded ones too until a clean takes them or a FULL begins a
+new slice, and the bytes of live logs are merged. Both figures are of Hudi on Spark, see benchmarks/README.md.
+
+Touches: nothing.
+Keeps:   1. a cut is chosen only where it gains something, and then the one that gains most.
+See:     docs/decisions/0170-whether-a-merge-pays.md
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from lakeward.services.compaction.plan.cost import Cost, full_cost, log_cost
+from lakeward.services.compaction.plan.decision import Choice
+from lakeward.services.compaction.plan.log_runs import by_place
+from lakeward.services.compaction.plan.slice_profile import SliceProfile
+from lakeward.table.file_group import LogFile
+
+MIB = 1024 * 1024
+DAY = 86400.0
+
+HORIZON = 0.5
+
+BASE_OF_LOG = 0.35
+"""Bytes of a Parquet base for each byte of an Avro log (hoodie.logfile.to.parquet.compression.ratio)."""
+
+READER_OPENS_SECONDS = 0.03
+READER_MERGES_BYTES = 8 * MIB
+"""Bytes of logs that a reader merges in a second of one core."""
+
+READS_PER_DAY = 1.0
+"""What is assumed of each file group where it is not given."""
+
+LIVE_LOGS_MAX = 24
+"""Logs of a slice that readers may have to merge, whatever a merge costs."""
+OPENED_LOGS_MAX = 64
+"""The same for those that they open, superseded ones included."""
+ERASE_WITHIN = 30 * DAY
+"""An update or a delete is in its base after so many seconds, whatever a rewrite costs, where no objective is given."""
+
+
+def read_seconds(log_bytes: float, opened: int) -> float:
+    """Core-seconds that a reader of a slice takes for its logs."""
+    return opened * READER_OPENS_SECONDS + log_bytes / READER_MERGES_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    choice: Choice
+    cost: Cost
+    saved_seconds: float
+    """Core-seconds that each later read saves."""
+    age_seconds: float
+    run: tuple[LogFile, ...] = ()
+    """The live logs that a LOG takes."""
+
+    def gain(self, reads_per_second: float) -> float:
+        """Core-seconds, over the time that is looked ahead."""
+        return self.saved_seconds * reads_per_second * HORIZON * self.age_seconds - self.cost.core_seconds
+
+    def numbers(self, reads_per_second: float) -> dict[str, int | float]:
+        """What a decision says of it."""
+        saved = self.saved_seconds * reads_per_second
+        known: dict[str, int | float] = {"pays_back_seconds": round(self.cost.core_seconds / saved)} if saved else {}
+        if self.choice is Choice.LOG:
+            known["priced_logs"] = len(self.run)
+        return known | {
+            "reads_per_day": round(reads_per_second * DAY, 3),
+            "read_saved_seconds": round(self.saved_seconds, 3),
+            "ahead_seconds": round(HORIZON * self.age_seconds),
+        }
+
+
+def full_cut(profile: SliceProfile, *, age_seconds: float, reads_merged: bool) -> Cut:
+    """FULL.
+
+    Args:
+        reads_merged: readers read the bytes of superseded logs, too.
+    """
+    superseded = profile.logs.superseded
+    read_bytes = profile.log_bytes + (sum(log.size for log in superseded) if reads_merged else 0)
+    cost = full_cost(base_bytes=profile.base_bytes, log_bytes=profile.log_bytes, logs=len(profile.live))
+    saved = read_seconds(read_bytes, len(profile.live) + len(superseded))
+    return Cut(Choice.FULL, cost, saved, age_seconds)
+
+
+def log_cuts(
+    profile: SliceProfile, *, age_of: Callable[[LogFile], float], is_whole: bool, sources_go: bool
+) -> Iterator[Cut]:
+    """LOG, from each write on that leaves two or more; where all must be taken, from the first.
+
+    Args:
+        age_of: seconds since the records of a log were committed.
+        sources_go: a clean takes them away from readers; else they are opened until the next FULL.
+    """
+    writes = by_place(profile, profile.live)
+    for start in range(1 if is_whole else len(writes) - 1):
+        run = tuple(log for logs in writes[start:] for log in logs)
+        run_bytes = sum(log.size for log in run)
+        merged_bytes = _merged_bytes(profile, run_bytes)
+        after = read_seconds(merged_bytes, 1 if sources_go else 1 + len(run))
+        saved = read_seconds(run_bytes, len(run)) - after
+        yield Cut(Choice.LOG, log_cost(run_bytes=run_bytes, logs=len(run)), max(0.0, saved), age_of(run[0]), run)
+
+
+def _merged_bytes(profile: SliceProfile, run_bytes: int) -> float:
+    """What is left of logs once each key is kept once, where updates hit all rows of the base alike: rather too much,
+    since most updates hit a few."""
+    rows_bytes = profile.base_bytes / BASE_OF_LOG
+    return rows_bytes * -math.expm1(-run_bytes / rows_bytes) if rows_bytes else run_bytes

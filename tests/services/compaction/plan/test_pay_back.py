@@ -1,0 +1,99 @@
+"""Whether a merge pays. The decisions that follow are cases in `hybrid_compaction.cases`."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakeward.base.errors import UsageError
+from lakeward.config.settings import Settings
+from lakeward.services.compaction.plan.compaction_type import CompactionType
+from lakeward.services.compaction.plan.cost import full_cost
+from lakeward.services.compaction.plan.decision import Choice
+from lakeward.services.compaction.plan.pay_back import DAY, ERASE_WITHIN, HORIZON, Cut, full_cut, log_cuts, read_seconds
+from lakeward.services.compaction.plan.planner import planner_of
+from lakeward.services.compaction.plan.selection import GroupFilter
+from lakeward.services.compaction.plan.slice_profile import SliceProfile, profile_slice
+from lakeward.table.timeline.timeline_reader import LogCompaction
+from tests.synthetic_table import file_group, minute, snapshot_of
+
+MIB = 1024 * 1024
+
+
+def profile(*logs: tuple[int, int], merged: LogCompaction | None = None) -> SliceProfile:
+    """A base of 64 MiB, and logs: their minutes with their MiB."""
+    sizes = [(minute(at), size * MIB) for at, size in logs]
+    group = file_group("p", "a", base=(minute(0), 64 * MIB), logs=sizes)
+    return profile_slice(group.slices[0], () if merged is None else (merged,))
+
+
+def test_it_pays_where_readers_save_more_in_half_of_its_age_than_it_takes() -> None:
+    """Keeps 1 of services/compaction/plan/pay_back, with the cases "By cost"."""
+    cost = full_cost(base_bytes=64 * MIB, log_bytes=MIB, logs=1)
+    cut = Cut(Choice.FULL, cost, saved_seconds=2.0, age_seconds=100.0)
+    enough = cost.core_seconds / (2.0 * HORIZON * 100.0)
+    assert cut.gain(enough) == pytest.approx(0)
+    assert cut.gain(enough * 1.01) > 0 > cut.gain(enough * 0.99)
+    numbers = cut.numbers(40 / DAY)
+    assert numbers["reads_per_day"] == 40
+    assert numbers["pays_back_seconds"] == round(cost.core_seconds / (2.0 * 40) * DAY)
+    assert "pays_back_seconds" not in cut.numbers(0)
+
+
+def test_merged_logs_cost_readers_their_opening_until_they_are_gone() -> None:
+    """So a LOG saves less than its logs where they stay, and a FULL saves what the LOGs before it left, too."""
+    sources = frozenset(f".a_{minute(at)}.log.1_0-0-0" for at in (1, 2))
+    found = profile((1, 1), (2, 1), (3, 2), (4, 1), merged=LogCompaction(minute(3), sources))
+    full = full_cut(found, age_seconds=60, reads_merged=False)
+    assert full.saved_seconds == pytest.approx(read_seconds(3 * MIB, 4))
+    assert full_cut(found, age_seconds=60, reads_merged=True).saved_seconds == pytest.approx(read_seconds(5 * MIB, 4))
+    (stay,) = log_cuts(found, age_of=lambda log: 60, is_whole=False, sources_go=False)
+    (go,) = log_cuts(found, age_of=lambda log: 60, is_whole=False, sources_go=True)
+    assert [log.instant for log in go.run] == [minute(3), minute(4)]
+    assert go.saved_seconds > stay.saved_seconds == 0, "two are opened less one, or one more than before"
+
+
+def test_each_write_may_begin_a_log_compaction_of_two_or_more() -> None:
+    found = profile((1, 4), (2, 2), (3, 1))
+    cuts = list(log_cuts(found, age_of=lambda log: 60 * int(log.instant[-7:-5]), is_whole=False, sources_go=True))
+    assert [len(cut.run) for cut in cuts] == [3, 2]
+    assert [len(cut.run) for cut in log_cuts(found, age_of=lambda log: 0, is_whole=True, sources_go=True)] == [3]
+    assert list(log_cuts(profile((1, 4)), age_of=lambda log: 0, is_whole=False, sources_go=True)) == []
+
+
+@pytest.mark.parametrize(
+    ("planner", "given", "kept"),
+    [
+        ({}, {}, DAY),
+        ({"planner.policy": "cost", "planner.reads": "20/hour"}, {}, ERASE_WITHIN),
+        ({"planner.policy": "cost", "planner.reads": "20/hour"}, {"objective": "2d"}, 2 * DAY),
+        ({"planner.policy": "cost"}, {}, ERASE_WITHIN),
+        ({"planner.policy": "rfc-103", "planner.reads": "20/hour"}, {}, DAY),
+    ],
+)
+def test_what_pays_has_a_month_where_no_objective_is_given(
+    planner: dict[str, str], given: dict[str, str], kept: float
+) -> None:
+    settings = Settings.model_validate({"defaults": {"planner": planner, **given}})
+    assert settings.table("t", "/t").objective_kept == kept
+
+
+@pytest.mark.parametrize(
+    ("settings", "reads"),
+    [
+        ({}, None),
+        ({"planner.reads": "200/day"}, None),
+        ({"planner.policy": "cost"}, 1.0),
+        ({"planner.policy": "cost", "planner.reads": "3/hour"}, 72.0),
+        ({"planner.policy": "cost", "planner.reads": "3.5/week"}, 0.5),
+    ],
+)
+def test_how_often_is_said_by_the_operator(settings: dict[str, str], reads: float | None) -> None:
+    snapshot = snapshot_of([file_group("p", "a", base=(minute(0), MIB), logs=[(minute(1), MIB)])], [])
+    outcome = planner_of(CompactionType.HYBRID, GroupFilter(), settings)(snapshot, minute(60), {})
+    assert outcome.decisions[0].numbers.get("reads_per_day") == reads
+
+
+@pytest.mark.parametrize("text", ["200", "often", "-1/day", "1/century", "nan/day"])
+def test_what_is_no_rate_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"planner\.reads cannot be"):
+        planner_of(CompactionType.HYBRID, GroupFilter(), {"planner.reads": text})
