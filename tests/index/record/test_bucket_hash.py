@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from lakeward.base.errors import Unsupported
 from lakeward.index.record.bucket_hash import HASHES, bucket_numbers, default_bucket_count
 
-KEYS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=12), max_size=40)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.text("aZ0\x7f\x80é\U0001f600", max_size=40)
+KEYS = st.lists(TEXTS | st.text("az\x7f", max_size=40), max_size=40)
 
 
 def java_hash(key: str) -> int:

@@ -6,9 +6,13 @@ import random
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from lakeward.merge.rows.byte_hash import byte_buffers
 from lakeward.merge.runs.record_sorter import RecordSorter
-from lakeward.merge.runs.run_windows import RunWindows
+from lakeward.merge.runs.sort_key import order_of
+from lakeward.merge.runs.sorted_run import BaseRun
 from lakeward.merge.runs.spilled_run import RawRun
 from lakeward.merge.runs.whole_keys import whole_keys
 
@@ -17,7 +21,7 @@ SCHEMA = pa.schema([pa.field("_hoodie_record_key", pa.string()), pa.field("numbe
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_key_is_cut(tmp_path, seed):
-    """Whatever the windows, all records of a key are in one batch, in the order in which they came, and keys ascend;
+    """Whatever the runs, all records of a key are in one batch, in the order in which they came, and keys ascend;
     also where there were more runs than may be read at once. Keeps 1 and 2 of merge/runs/whole_keys; Keeps 1 of
     merge/runs/record_sorter."""
     print(f"seed {seed}")
@@ -32,12 +36,26 @@ def test_no_key_is_cut(tmp_path, seed):
                 [pa.array(each, of.type) for each, of in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
             )
         )
-    windows = RunWindows([RawRun(run) for run in sorter.finish()], window_bytes=1 << chance.randint(1, 14))
-    batches = [
-        list(zip(*(column.to_pylist() for column in batch.columns), strict=True)) for batch in whole_keys(windows)
-    ]
+    runs = [RawRun(run) for run in sorter.finish()]
+    batches = [list(zip(*(column.to_pylist() for column in batch.columns), strict=True)) for batch in whole_keys(runs)]
     sorter.close()
 
     assert [row for batch in batches for row in batch] == sorted(rows)
     keys = [{key for key, _ in batch} for batch in batches]
     assert len(batches) > 1 and sum(map(len, keys)) == len(set().union(*keys))
+
+
+def test_a_run_that_does_not_ascend():
+    """Keeps 3 of merge/runs/whole_keys."""
+    batches = [pa.RecordBatch.from_arrays([pa.array([key]), pa.array([1], pa.int32())], schema=SCHEMA) for key in "ba"]
+
+    with pytest.raises(AssertionError, match="the run is sorted"):
+        list(whole_keys([BaseRun("the run", batches, ())]))
+
+
+@given(keys=st.lists(st.text("\0ab", max_size=20), max_size=60))
+def test_keys_are_sorted_by_all_their_words(keys: list[str]) -> None:
+    """Those that agree in eight bytes by the next eight, also where a key ends in zeros; equal ones stay."""
+    offsets, data = byte_buffers(pa.array(keys, pa.string()))
+
+    assert order_of(data, offsets).tolist() == sorted(range(len(keys)), key=lambda at: (keys[at].encode(), at))

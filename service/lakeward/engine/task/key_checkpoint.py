@@ -33,7 +33,6 @@ from lakeward.index.location import KEY_COLUMN, differs
 from lakeward.merge.memory_budget import MemoryBudget
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.merge.runs.record_sorter import RecordSorter
-from lakeward.merge.runs.run_windows import RunWindows
 from lakeward.merge.runs.sort_key import NotSorted
 from lakeward.merge.runs.spilled_run import RawRun
 from lakeward.merge.runs.whole_keys import whole_keys
@@ -57,7 +56,7 @@ def make_checkpoint(
             KEY_COLUMN,
             name="keys of an index",
             is_base=False,
-            memory_bytes=MemoryBudget(spec.memory_bytes).row_group,
+            memory_bytes=_sorting_bytes(spec),
             folder=None,
         )
         rows = 0
@@ -76,6 +75,12 @@ def make_checkpoint(
     raise AssertionError("the second round returns or raises")
 
 
+def _sorting_bytes(spec: CheckpointSpec) -> int:
+    """Where no logs are merged, what they would take is there for keys."""
+    budget = MemoryBudget(spec.memory_bytes)
+    return budget.runs if not spec.slice_.row_logs else budget.row_group
+
+
 def _keys(source: Storage, spec: CheckpointSpec, *, by_order: bool) -> Iterator[pa.StringArray]:
     if spec.column is None:
         yield from slice_keys(source, spec.reading, spec.slice_, by_order=by_order, memory_bytes=spec.memory_bytes)
@@ -88,8 +93,7 @@ def _keys(source: Storage, spec: CheckpointSpec, *, by_order: bool) -> Iterator[
 
 
 def _each_once(sorter: RecordSorter) -> Iterator[pa.Array]:
-    windows = RunWindows([RawRun(run) for run in sorter.finish()])
-    for batch in whole_keys(windows):
+    for batch in whole_keys([RawRun(run) for run in sorter.finish()]):
         keys = batch.column(0)
         yield keys.filter(pa.array(differs(keys)))
 

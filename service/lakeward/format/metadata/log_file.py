@@ -52,7 +52,6 @@ _DELETE_SCHEMA = json.dumps(
     separators=(",", ":"),
 )
 """What the values in a file of deletes are encoded by: the key once more, as in such files of any format."""
-_NO_DELETES = no_deletes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +158,9 @@ class NativeMetadataDeletes:
 
 def empty_metadata_log(instant: str) -> bytes:
     """The log that begins a file group of the metadata table: a block that deletes nothing."""
-    head = block_head(BlockType.DELETE, {HeaderKey.INSTANT_TIME: instant}, len(_NO_DELETES))
-    return head + _NO_DELETES + struct.pack(">iq", 0, len(head) + len(_NO_DELETES) + 4)
+    content = no_deletes()
+    head = block_head(BlockType.DELETE, {HeaderKey.INSTANT_TIME: instant}, len(content))
+    return head + content + struct.pack(">iq", 0, len(head) + len(content) + 4)
 
 
 def metadata_blocks(file: BinaryIO, size: int, name: str) -> Iterator[MetadataBlock | CorruptBlock]:

@@ -27,7 +27,6 @@ import pyarrow as pa
 
 from lakeward.index.location import FILE_ID, PARTITION_PATH, RECORD_KEY, differs
 from lakeward.merge.runs.record_sorter import RecordSorter
-from lakeward.merge.runs.run_windows import RunWindows
 from lakeward.merge.runs.spilled_run import RawRun
 from lakeward.merge.runs.whole_keys import whole_keys
 from lakeward.table.file_system_view import GroupId
@@ -104,8 +103,7 @@ class MarkedKeys:
         paths = np.array([path for path, _ in self._numbers], dtype=object)
         partitions = np.unique(paths.astype(str), return_inverse=True)[1] if len(paths) else np.zeros(0, np.int64)
         of = _Places(tuple(self._numbers), np.zeros_like(partitions) if self._is_global else partitions)
-        windows = RunWindows([RawRun(run) for run in self._sorter.finish()])
-        for rows in whole_keys(windows):
+        for rows in whole_keys([RawRun(run) for run in self._sorter.finish()]):
             yield from of.changes(rows)
 
     def __enter__(self) -> Self:

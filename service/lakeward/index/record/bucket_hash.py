@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeward.base.addresses import load_u64
 from lakeward.base.errors import Unsupported
 from lakeward.base.kernel import I32, I64_IN, U8_IN, kernel, types
 from lakeward.index.record.created_with import DEFAULT_HASH, OWN_PREFIX, SECOND_HASH
@@ -28,6 +29,12 @@ from lakeward.index.record.own_hash import own_hashes
 from lakeward.merge.rows.byte_hash import byte_buffers, hash_bytes
 
 Numbers = npt.NDArray[np.int32]
+
+_NOT_ASCII = np.uint64(0x8080808080808080)
+_ODD = np.uint64(0x00FF00FF00FF00FF)
+_ODD_PAIRS = np.uint64(0x0000FFFF0000FFFF)
+_LOW = np.uint64(0xFFFFFFFF)
+_31_TO_8 = np.uint32(31**8 % 2**32)
 
 BUCKET_ENTRIES: Final = 1_000_000
 """Entries that a bucket is meant to have."""
@@ -74,6 +81,14 @@ HASHES: Final[Mapping[str, Callable[[pa.Array, int], Numbers]]] = {
 }
 
 
+@kernel(types.uint32(types.uint64))
+def _eight_units(word: Any) -> Any:
+    """Java's hash of eight ASCII characters, the first one lowest: by pairs, by pairs of these, and both halves."""
+    pairs = (word & _ODD) * np.uint64(31) + ((word >> np.uint64(8)) & _ODD)
+    fours = (pairs & _ODD_PAIRS) * np.uint64(31**2) + ((pairs >> np.uint64(16)) & _ODD_PAIRS)
+    return np.uint32((fours & _LOW) * np.uint64(31**4) + (fours >> np.uint64(32)) & _LOW)
+
+
 @kernel(types.void(I64_IN, U8_IN, types.int64, I32))
 def _hash_java_strings(offsets: Any, data: Any, count: Any, out: Any) -> None:
     """Key i is `data[offsets[i]:offsets[i + 1]]`, which is UTF-8."""
@@ -82,6 +97,12 @@ def _hash_java_strings(offsets: Any, data: Any, count: Any, out: Any) -> None:
         at = offsets[key]
         end = offsets[key + 1]
         while at < end:
+            if at + 8 <= end:
+                word = load_u64(data.ctypes.data + at)
+                if word & _NOT_ASCII == 0:
+                    value = value * _31_TO_8 + _eight_units(word)
+                    at += 8
+                    continue
             first = np.uint32(data[at])
             if first < 0x80:
                 value = np.uint32(31) * value + first

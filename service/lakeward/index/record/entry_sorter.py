@@ -23,7 +23,6 @@ from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.entry_codes import GONE, CodeTable
 from lakeward.index.record.key_scope import entry_keys
 from lakeward.merge.runs.record_sorter import RecordSorter
-from lakeward.merge.runs.run_windows import RunWindows
 from lakeward.merge.runs.spilled_run import RawRun
 from lakeward.merge.runs.whole_keys import whole_keys
 
@@ -63,8 +62,7 @@ class EntrySorter:
 
     def entries(self) -> Iterator[tuple[pa.Array, pa.Array]]:
         """(keys of entries, their locations). Nothing is added after this. Raises `SpillFailed`."""
-        windows = RunWindows([RawRun(run) for run in self._sorter.finish()])
-        for rows in whole_keys(windows):
+        for rows in whole_keys([RawRun(run) for run in self._sorter.finish()]):
             keys, locations = rows.columns
             begins = np.flatnonzero(differs(keys))
             is_there = locations.to_numpy() != GONE

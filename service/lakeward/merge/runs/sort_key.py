@@ -145,26 +145,39 @@ def order_of(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> npt
 
     All are sorted by one word, those that it leaves equal by the next, and so on.
     """
-    places = np.arange(len(offsets) - 1)
-    if len(places) == 0:
-        return places
+    order = np.arange(len(offsets) - 1)
+    if len(order) == 0:
+        return order
     skip = int(_common_of_all(data, offsets))
-    order = places.copy()
-    groups = np.zeros(len(places), dtype=np.int64)
+    words = np.empty(len(order), dtype=np.uint64)
+    lengths = np.empty(len(order), dtype=np.int64)
+    _words(data, offsets, order, skip, words, lengths)
+    # Quick, and in no order where words are equal: those are put in order below, by their places at last.
+    order = np.argsort(words)
+    words, lengths = words[order], lengths[order]
+    places, groups = _among_equals(words[1:] == words[:-1])
+    lengths = lengths[places]
     while len(places):
-        # `places` are positions in `order` whose keys are equal so far to those of their group.
-        words = np.empty(len(places), dtype=np.uint64)
-        lengths = np.empty(len(places), dtype=np.int64)
-        _words(data, offsets, order[places], skip, words, lengths)
-        within = np.lexsort((lengths, words, groups))
-        order[places] = order[places][within]
-        words, lengths = words[within], lengths[within]
-        equal = (groups[1:] == groups[:-1]) & (words[1:] == words[:-1]) & (lengths[1:] == 8) & (lengths[:-1] == 8)
-        in_group = np.concatenate([equal, [False]]) | np.concatenate([[False], equal])
-        groups = np.cumsum(~np.concatenate([[False], equal]))[in_group]
-        places = places[in_group]
+        # `places` are positions in `order` whose keys are equal so far to those of their group, zeros behind a key's
+        # end included; `lengths` says how many bytes of the last word they have.
         skip += 8
+        words, further = np.empty(len(places), dtype=np.uint64), np.empty(len(places), dtype=np.int64)
+        _words(data, offsets, order[places], skip, words, further)
+        within = np.lexsort((order[places], words, lengths, groups))
+        order[places] = order[places][within]
+        words, lengths, further = words[within], lengths[within], further[within]
+        are_equal = (groups[1:] == groups[:-1]) & (words[1:] == words[:-1]) & (lengths[1:] == 8) & (lengths[:-1] == 8)
+        chosen, groups = _among_equals(are_equal)
+        places, lengths = places[chosen], further[chosen]
     return order
+
+
+def _among_equals(are_equal: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(places that have an equal neighbour, the number of the group of each), by whether each place after the first is
+    equal to the one before it."""
+    joins = np.concatenate([[False], are_equal])
+    places = np.flatnonzero(joins | np.concatenate([are_equal, [False]]))
+    return places, np.cumsum(~joins)[places]
 
 
 class RunKeys:

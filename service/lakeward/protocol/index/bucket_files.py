@@ -2,7 +2,7 @@
 has some out. The next manifest names them, or nothing ever reads them.
 
 Touches: the folder of the index, by new files, or blocks at the end of logs.
-Memory:  a writer for each bucket, and 256 entries of each.
+Memory:  a writer for each bucket, and 2,048 entries of each, up to 262,144 in all.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Place = tuple[str | None, str | None]
 """A partition path and a file id."""
 
 
-_ROWS_A_BUCKET = 256
+_ROWS_A_BUCKET = 2048
 _ROWS_MAX = 262_144
 
 
@@ -83,7 +83,7 @@ def write_bucket_files(
                     writers[bucket] = path, sink, BucketFileWriter(sink, scope=manifest.scope, with_instants=False)
                 writer = writers[bucket][2]
                 rows = order[0 if bucket == 0 else ends[bucket - 1] : ends[bucket]]
-                distinct, codes = np.unique(locations[rows], return_inverse=True)
+                distinct, codes = _distinct(locations[rows], len(known))
                 named = writer.places.intern(known[code] for code in distinct)
                 writer.add_codes(keys.take(pa.array(rows)).cast(pa.binary()), named[codes], None)
         found = []
@@ -97,6 +97,16 @@ def write_bucket_files(
             sizes = stats.size_bytes, stats.entries, stats.tombstones
             found.append(RecordFile(at, of.kind, path, *sizes, of.instant, of.completed, offset=offset))
     return found
+
+
+def _distinct(codes: Codes, count: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(the codes that occur, ascending; which of them each one is). All are less than `count`."""
+    if count > len(codes):
+        return np.unique(codes, return_inverse=True)
+    found = np.flatnonzero(np.bincount(codes, minlength=count))
+    numbers = np.empty(count, dtype=np.int64)
+    numbers[found] = np.arange(len(found))
+    return found, numbers[codes]
 
 
 def _narrow(numbers: npt.NDArray[np.int32]) -> npt.NDArray[np.int32] | npt.NDArray[np.uint16]:

@@ -11,7 +11,7 @@ import pytest
 from lakeward.base.errors import NotFound
 from lakeward.index.key_checkpoints import KeyCheckpoint, write_keys
 from lakeward.index.location import LOCATIONS
-from lakeward.merge.runs.run_windows import RunWindows
+from lakeward.merge.runs.whole_keys import whole_keys
 from lakeward.services.indexing.run import merged_keys
 from lakeward.services.indexing.run.merged_keys import located_keys
 from lakeward.storage.local import LocalStorage
@@ -45,12 +45,12 @@ def test_merged_by_keys(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     chance = random.Random(seed)
     at_once: list[int] = []
 
-    def watched(given, **words):
+    def watched(given):
         at_once.append(len(given))
-        return RunWindows(given, **words)
+        return whole_keys(given)
 
     monkeypatch.setattr(merged_keys, "OPEN_RUNS_MAX", 3)
-    monkeypatch.setattr(merged_keys, "RunWindows", watched)
+    monkeypatch.setattr(merged_keys, "whole_keys", watched)
     groups = (31, 13, 0, 1, 2, 3, 4, 9)[seed % 8]
     keys = [sorted(chance.sample(range(40), chance.randrange(20)), key=str) for _ in range(groups)]
     made = checkpoints(tmp_path, [[str(key) for key in each] for each in keys])

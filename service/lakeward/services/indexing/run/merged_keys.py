@@ -1,6 +1,6 @@
 """The keys of all file groups as locations, by keys: checkpoints in, which are sorted each, one sorted stream out.
 
-    32 checkpoints -> a run; 32 runs -> a run; … -> the last 32 or fewer are merged as they are read
+    128 checkpoints -> a run; 128 runs -> a run; … -> the last 128 or fewer are merged as they are read
 
 So an index whose entries are sorted takes them as they come, and a database puts them beside each other. Of several
 tasks that make the files of an index each merges the keys of its buckets alone.
@@ -15,6 +15,7 @@ Keeps:   1. each key comes with each file group that has it, of the same key the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,15 +23,16 @@ import pyarrow as pa
 
 from lakeward.base.errors import BrokenFile, NotFound
 from lakeward.base.paths import join
-from lakeward.index.key_checkpoints import FRAME_BYTES, KeyCheckpoint, read_keys
+from lakeward.index.key_checkpoints import KeyCheckpoint, read_keys
 from lakeward.index.location import LOCATIONS, RECORD_KEY
-from lakeward.merge.runs.record_sorter import OPEN_RUNS_MAX
-from lakeward.merge.runs.run_windows import RunWindows
 from lakeward.merge.runs.sorted_run import BaseRun, SortedRun
 from lakeward.merge.runs.spilled_run import RawRun, SpilledRun
 from lakeward.merge.runs.whole_keys import whole_keys
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
+
+OPEN_RUNS_MAX: Final = 128
+"""Runs that are read at once, of each of which a frame is in memory."""
 
 _PLACED = pa.schema([pa.field(RECORD_KEY, pa.string()), pa.field("place", pa.int32())])
 
@@ -85,11 +87,11 @@ def _placed(
 
 
 def _merged(runs: Sequence[SortedRun]) -> Iterator[pa.RecordBatch]:
-    yield from whole_keys(RunWindows(runs, window_bytes=FRAME_BYTES))
+    yield from whole_keys(runs)
 
 
 class _Levels:
-    """Runs in their order: those of a higher level are before those of a lower one, and are each of 32 of these."""
+    """Runs in their order: those of a higher level are before those of a lower one, and are each of 128 of these."""
 
     def __init__(self) -> None:
         self._levels: list[list[SortedRun]] = []
