@@ -14,6 +14,8 @@ from lakeward.base.clock import SystemClock
 from lakeward.base.errors import StoreUnavailable
 from lakeward.cli.main import run
 from lakeward.engine.task import entry
+from lakeward.protocol.index import bucket_tasks
+from lakeward.services.indexing.run.bucket_dispatch import BucketDispatch
 from lakeward.services.indexing.run import index_build
 from lakeward.state.store import IndexBuilds, Store, open_store
 from tests.crash.compacting import everything
@@ -125,12 +127,21 @@ def test_shown_to_people(kind: str, table: Path, capfd: pytest.CaptureFixture[st
 @pytest.mark.parametrize("kind", ["record"])
 @pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.slow)])
 def test_on_an_engine(engine: str, kind: str, call: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes of this machine read the keys, or Spark's executors."""
+    """Processes of this machine read the keys and write the buckets, or Spark's executors; also where the command
+    itself sorts the entries, as at the end of a build."""
     monkeypatch.setattr("lakeward.engine.dispatch.engine_rule.IN_PROCESS_BELOW_BYTES", 0)
+    monkeypatch.setattr(bucket_tasks, "SPREAD_SECONDS", -1.0)
+    run_tasks, ran = BucketDispatch.run, list[int]()
+    monkeypatch.setattr(
+        BucketDispatch, "run", lambda self, tasks, size: ran.append(len(tasks)) or run_tasks(self, tasks, size)
+    )
     assert call("build", "--engine", engine, "--dry-run")["engine"] == engine
     built = call("build", "--engine", engine, "--bytes-per-second", "100MiB")
-    assert (built["file_groups"], built["entries"]) == (3, 3)
+    assert (built["file_groups"], built["entries"], ran) == (3, 3, [])
     assert call("verify", "--all")["faults"] == []
+    call("drop")
+    call("build", "--engine", engine, "--by-partition", "--buckets", "3")
+    assert ran == [2] and call("verify", "--all")["faults"] == []
 
 
 @pytest.mark.parametrize("kind", ["record"])

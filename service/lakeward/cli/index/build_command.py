@@ -16,7 +16,7 @@ import typer
 from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_count
 from lakeward.cli.configured_table import ZonedTable
-from lakeward.cli.index.builds import BuildArguments, ByteRateOption, bucket_tasks, describe_state, state_as_json
+from lakeward.cli.index.builds import BuildArguments, ByteRateOption, describe_state, index_engines, state_as_json
 from lakeward.cli.index.filter_cache import build_cache, update_cache
 from lakeward.cli.index.group import work_watched
 from lakeward.cli.index.metadata_build import MetadataArguments, build_in_metadata_table, only_of_metadata
@@ -100,8 +100,8 @@ def build(
                 why="The record index of the metadata table is over the whole table, and has the keys of logs.",
                 remedy="Leave them out.",
             )
-        tasks = BuildArguments(engine, bytes_per_second)
-        return build_in_metadata_table(opened, of_metadata, tasks, writers, dry_run=dry_run)
+        given = BuildArguments(engine, bytes_per_second)
+        return build_in_metadata_table(opened, of_metadata, given, writers, dry_run=dry_run)
     if of_metadata.is_said:
         raise only_of_metadata(index_type)
     given_shape = shape.over(index_type)
@@ -120,9 +120,11 @@ def build(
             f"The {index_type} index has the keys of logs anyway.",
             remedy="Leave --with-logs out, or name --type bloom.",
         )
-    indexes = indexes_of(opened, url)
     with (
-        indexes.place(index_type, keys_per_second=keys_per_second, shape=given_shape) as place,
+        index_engines(opened, engine) as tasks,
+        indexes_of(opened, url, spread=tasks.buckets).place(
+            index_type, keys_per_second=keys_per_second, shape=given_shape
+        ) as place,
         work_watched() as on_step,
     ):
         snapshot = take()
@@ -133,7 +135,7 @@ def build(
             rule = given.rule(opened)
             document = {"base_path": opened.base_path, "type": index_type.value, "dry_run": True}
             return Result(document=document | state_as_json(state, rule), lines=[describe_state(state, rule)])
-        with given.work(opened, index_type, place.build_folder, on_step) as work:
+        with given.work(opened, index_type, place.build_folder, on_step, tasks) as work:
             built = build_in_place(opened.storage, place, take, work, is_global=not by_partition)
         updated = update_and_tidy(opened.storage, place.open, take)
     return Result(
@@ -169,8 +171,8 @@ def update(
     if index_type is IndexType.BLOOM:
         return update_cache(opened, opened.snapshot())
     with (
-        bucket_tasks(opened, engine) as spread,
-        indexes_of(opened, url, spread=spread).writer(index_type, keys_per_second=keys_per_second) as opens,
+        index_engines(opened, engine) as tasks,
+        indexes_of(opened, url, spread=tasks.buckets).writer(index_type, keys_per_second=keys_per_second) as opens,
     ):
         updated = update_and_tidy(opened.storage, opens, opened.snapshot)
     document = {"base_path": opened.base_path, "type": index_type.value, "commits": list(updated.commits)}

@@ -18,7 +18,7 @@ import typer
 from lakeward.base.clock import Clock, SystemClock
 from lakeward.base.errors import Cancelled
 from lakeward.base.quantities import format_count, format_size, parse_size
-from lakeward.cli.options.engine import EngineArguments, describe_engine, engine_as_json
+from lakeward.cli.options.engine import CommandEngines, EngineArguments, describe_engine, engine_as_json
 from lakeward.cli.options.store import AWAY, TIMEOUT_SECONDS, has_store, opened_store
 from lakeward.cli.options.values import parse_option
 from lakeward.cli.serviced import interruptible
@@ -66,7 +66,12 @@ class BuildArguments:
 
     @contextmanager
     def work(
-        self, opened: ConfiguredTable, kind: LookupType, folder: str, on_step: Callable[[str, int, int], None]
+        self,
+        opened: ConfiguredTable,
+        kind: LookupType,
+        folder: str,
+        on_step: Callable[[str, int, int], None],
+        tasks: IndexEngines,
     ) -> Iterator[BuildWork]:
         """The work of one build. Raises `UsageError`."""
         rate = parse_option(_parse_rate, "--bytes-per-second", self.bytes_per_second, None)
@@ -81,21 +86,17 @@ class BuildArguments:
         def on_group(done: int, of: int) -> None:
             on_step(f"read the keys of {{}} of {{}} file groups{read}", done, of)
 
-        with (
-            self.engine.over(opened.settings, memory_bytes=opened.table.memory) as engines,
-            interruptible() as guard,
-            remembered_build(opened, kind, clock) as on_state,
-        ):
-            engines.check()
+        with remembered_build(opened, kind, clock) as on_state:
+            tasks.engines.check()
             yield BuildWork(
                 folder,
-                engines.choose,
+                tasks.engines.choose,
                 partial(make_checkpoint_at, opened.base_path),
                 partial(write_buckets_at, opened.base_path),
                 memory_bytes=opened.table.memory,
                 bytes_per_second=rate,
                 clock=clock,
-                guard=guard,
+                guard=tasks.guard,
                 on_group=on_group,
                 on_buckets=partial(on_step, "{} of {} tasks have written files of the index"),
                 on_read=on_read,
@@ -103,11 +104,22 @@ class BuildArguments:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class IndexEngines:
+    """The engines of a command that writes an index, for its builds and its updates."""
+
+    engines: CommandEngines
+    guard: Callable[[], None]
+    buckets: BucketDispatch
+    """Tasks over buckets of a record index run there."""
+
+
 @contextmanager
-def bucket_tasks(opened: ConfiguredTable, engine: EngineArguments) -> Iterator[BucketDispatch]:
-    """Tasks over buckets of a record index run on this engine. Raises `UsageError`."""
+def index_engines(opened: ConfiguredTable, engine: EngineArguments) -> Iterator[IndexEngines]:
+    """Raises `UsageError`."""
     with engine.over(opened.settings, memory_bytes=opened.table.memory) as engines, interruptible() as guard:
-        yield BucketDispatch(engines.choose, partial(run_bucket_task_at, opened.base_path), guard)
+        run = partial(run_bucket_task_at, opened.base_path)
+        yield IndexEngines(engines, guard, BucketDispatch(engines.choose, run, guard))
 
 
 def _parse_rate(text: str) -> int | None:

@@ -17,7 +17,7 @@ import typer
 
 from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_count, format_duration, format_size, parse_duration
-from lakeward.cli.index.builds import BuildArguments, describe_state, state_as_json
+from lakeward.cli.index.builds import BuildArguments, describe_state, index_engines, state_as_json
 from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.options.values import parse_option
 from lakeward.cli.result import Result
@@ -197,7 +197,10 @@ def _work(
 
     if kind in (MetadataKind.RECORD, MetadataKind.SECONDARY):
         folder = metadata_build_folder(opened.base_path, secondary)
-        with given.work(opened, IndexType.METADATA, folder, on_step) as work:
+        with (
+            index_engines(opened, given.engine) as tasks,
+            given.work(opened, IndexType.METADATA, folder, on_step, tasks) as work,
+        ):
             keys: KeyEntries = RecordEntries(opened.storage, work)
             if secondary is not None:
                 keys = SecondaryEntries(opened.storage, replace(work, column=secondary[1]), *secondary)

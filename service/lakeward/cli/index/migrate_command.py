@@ -12,7 +12,7 @@ import typer
 
 from lakeward.base.errors import UsageError
 from lakeward.cli.configured_table import ZonedTable
-from lakeward.cli.index.builds import BuildArguments, ByteRateOption
+from lakeward.cli.index.builds import BuildArguments, ByteRateOption, index_engines
 from lakeward.cli.index.group import type_option, work_watched
 from lakeward.cli.index.own_index import DatabaseOption, RateOption, indexes_of
 from lakeward.cli.index.verify_command import checked_as_json, render_checked
@@ -76,9 +76,10 @@ def migrate(
         indexes.reader(source) as open_source,
         indexes.place(target, keys_per_second=keys_per_second) as place,
         work_watched() as on_step,
+        index_engines(opened, engine) as tasks,
     ):
-        tasks = build.work(opened, target, place.build_folder, on_step) if partition else nullcontext()
-        with tasks as work:
+        reads = build.work(opened, target, place.build_folder, on_step, tasks) if partition else nullcontext()
+        with reads as work:
             taken = None if work is None else TakenPartitions(frozenset(partition or ()), work)
             done = migrate_into(
                 opened.storage,

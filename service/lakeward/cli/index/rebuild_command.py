@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from lakeward.base.errors import UsageError
 from lakeward.cli.configured_table import ConfiguredTable, OpenedTable, ZonedTable
-from lakeward.cli.index.builds import BuildArguments, ByteRateOption, describe_state, state_as_json
+from lakeward.cli.index.builds import BuildArguments, ByteRateOption, describe_state, index_engines, state_as_json
 from lakeward.cli.index.filter_cache import drop_cache, rebuild_cache
 from lakeward.cli.index.group import dropped, type_option, work_watched
 from lakeward.cli.index.metadata_build import MetadataArguments, build_in_metadata_table, only_of_metadata
@@ -113,7 +113,11 @@ def _rebuild_own(
 ) -> Result:
     take = opened.snapshot
     document: dict[str, Any] = {"base_path": opened.base_path, "type": kind.value, "dry_run": dry_run}
-    with indexes_of(opened, url).place(kind, keys_per_second=rate, shape=shape) as place, work_watched() as on_step:
+    with (
+        index_engines(opened, given.engine) as tasks,
+        indexes_of(opened, url, spread=tasks.buckets).place(kind, keys_per_second=rate, shape=shape) as place,
+        work_watched() as on_step,
+    ):
         snapshot = take()
         is_global = place.open(snapshot).is_global
         state = build_state(opened.storage, snapshot, place.build_folder)
@@ -121,7 +125,7 @@ def _rebuild_own(
             rule = given.rule(opened)
             would = f"{describe_state(state, rule)} The index that there is would be dropped then."
             return Result(document=document | state_as_json(state, rule), lines=[would])
-        with given.work(opened, kind, place.build_folder, on_step) as work:
+        with given.work(opened, kind, place.build_folder, on_step, tasks) as work:
             built = rebuild_in_place(opened.storage, place, take, work, is_global=is_global)
     figures = {"file_groups": built.groups, "file_groups_resumed": built.resumed, "entries": built.entries}
     did = f"Rebuilt from {built.entries:,} keys in {built.groups:,} file groups; the old one is gone."
