@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.base.clock import SystemClock
 from lakeward.index.index_type import IndexType
 from lakeward.index.record.record_options import RecordOptions
+from lakeward.services.indexing.judge.index_list import list_below
 from lakeward.services.indexing.table_indexes import TableIndexes
 from lakeward.storage.local import LocalStorage
+from lakeward.storage.metered import MeteredStorage
+from lakeward.table.snapshot import take_snapshot
 from tests.golden_tables import copy_golden
 
 
@@ -28,3 +32,17 @@ def test_no_database_is_opened_for_an_index_in_files(kind: IndexType, tmp_path: 
         return
     with indexes.reader(kind) as opened:
         assert opened is not None
+
+
+def test_where_no_file_grows_the_list_says_that_commits_add_files(tmp_path: Path) -> None:
+    """In an object store, which has no logs of buckets, and not in a file system."""
+    base = str(copy_golden("v9_metadata", tmp_path / "t"))
+    snapshot = take_snapshot(LocalStorage(), base, timezone="UTC", clock=SystemClock())
+    notes = []
+    for storage in (LocalStorage(), MeteredStorage(LocalStorage())):
+        indexes = TableIndexes(storage, base, RecordOptions())
+        if not notes:
+            with indexes.place(IndexType.RECORD) as place:
+                place.create(is_global=True)
+        notes += [found.note for found in list_below(indexes, snapshot)]
+    assert ["each commit adds a file" in note for note in notes] == [False, True]

@@ -163,7 +163,8 @@ def update(
     """Take in what was committed since, in the order in which it completed. The table is read only; no lock is taken.
 
     Until then a lookup reads what these commits wrote, up to 256 MiB. Stopped midway, it goes on where it was. Files of
-    many buckets of a record index are written and merged by tasks.
+    many buckets of a record index are written and merged by tasks. In a file system the few keys that a commit changed
+    in a bucket are appended to a log of the bucket; in an object store they are a file, as many keys are.
 
     The cache of --type bloom gets the base files that came, and loses those that are gone.
     """

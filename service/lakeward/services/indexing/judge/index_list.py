@@ -33,7 +33,7 @@ from lakeward.index.record.created_with import KeyScope
 from lakeward.index.record.record_manifest import find_manifest
 from lakeward.services.indexing.judge.footer_sample import filter_bytes, sample_bases
 from lakeward.services.indexing.table_indexes import RecordPlace, TableIndexes
-from lakeward.storage.storage import Storage
+from lakeward.storage.storage import AppendingStorage, Storage
 from lakeward.table.file_group import BaseFile
 from lakeward.table.index_definitions import load_index_definitions
 from lakeward.table.metadata.metadata_table import metadata_base_path
@@ -233,7 +233,7 @@ def list_below(indexes: TableIndexes, snapshot: TableSnapshot) -> tuple[ListedIn
             "",
             manifest.size_bytes,
             behind.commits,
-            why or f"{note}.{_build_under_way(indexes, snapshot, IndexType.RECORD)}",
+            why or f"{note}.{_of_commits(indexes.storage)}{_build_under_way(indexes, snapshot, IndexType.RECORD)}",
             behind.bytes,
             behind.seconds,
         ),
@@ -275,6 +275,11 @@ def list_in_database(indexes: TableIndexes, snapshot: TableSnapshot) -> tuple[Li
         )
         for row in rows
     )
+
+
+def _of_commits(storage: Storage) -> str:
+    """A sentence about what commits add where no file grows, which has an operator expect more files."""
+    return "" if isinstance(storage, AppendingStorage) else " Object store: each commit adds a file to each bucket."
 
 
 def _build_under_way(indexes: TableIndexes, snapshot: TableSnapshot, kind: LookupType) -> str:
