@@ -5,14 +5,18 @@
 What none names is no part of the index. So a change is there whole or not at all, and where two processes make the
 next manifest, one gets the error that it exists.
 
-A manifest of many files says what changed since the one before it (`manifest_changes`), up to `FOLLOWING` in a row; the
-next one says all.
+A manifest of many files says what changed since an earlier one (`manifest_changes`): the one whose number has the last
+digit that is no zero, by fours, a unit less.
 
-    40 all  <-  41 changes  <-  42 changes     42 is read: 42, 41 and 40
+    16 all  <-  32 changes  <-  36 changes  <-  37 changes  <-  38 changes     38, by fours 212, is read: 38, 37, 36, …
+
+So what changed is written once for each digit, and no manifest says all before half of the files are others, or the
+digits are all zero: what a commit writes grows with the logarithm of the number of files, and so does what is read.
 
 Touches: storage, reading.
 Keeps:   1. a manifest that is not whole, or of another version than this release reads, is refused;
-         2. one that says what changed is what it was when it was published, or refused.
+         2. one that says what changed is what it was when it was published, or refused;
+         3. no more than `READ_MAX` manifests are read to read one.
 See:     `protocol/index/manifests`, which publishes them
 """
 
@@ -21,7 +25,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
@@ -32,12 +36,17 @@ from lakeward.storage.storage import FileStatus, Storage
 
 DATA_FOLDER: Final = "data"
 """Below the folder of the index: the files that manifests name."""
-FOLLOWING: Final = 15
-"""Manifests in a row that say what changed, each of which is read to read the last: every sixteenth number says all."""
+BASE: Final = 4
+DIGITS: Final = 6
+"""Of a number by `BASE`, from the last one on: one that has zeros in all of them says all."""
+READ_MAX: Final = (BASE - 1) * DIGITS + 1
+"""Manifests that are read to read one; a release before this one wrote 16 in a row, each after the one before it."""
 CHANGES_FROM: Final = 500
 """Files from which on a manifest may say what changed: one of less is small, and is read at once."""
-CHANGES_VERSION: Final = 2
-"""The version of a manifest that says what changed."""
+CHANGES_VERSION: Final = 3
+"""The version of a manifest that says what changed since any earlier one."""
+_CHANGES_VERSIONS: Final = (2, CHANGES_VERSION)
+"""Those that are read: a release before this one said what changed since the number before."""
 _NAME = re.compile(r"manifest-(?P<number>\d{20})\.json")
 
 
@@ -90,15 +99,14 @@ class ManifestForm(Generic[M]):
     rows: ManifestRows | None = None
     """What may be said by what changed; None: each manifest says all."""
 
-    def encode(self, manifest: M, *, after: M | None = None) -> bytes:
-        """
-        Args:
-            after: the manifest before it, upon which it may say what changed.
-        """
-        document = self.document_of(manifest)
-        change = None if after is None else self._change(after, document)
-        text = _text({"version": self.version, **document} if change is None else change)
-        return b'{"crc32": %d, "manifest": %s}\n' % (zlib.crc32(text), text)
+    def encode(self, manifest: M) -> bytes:
+        """The manifest, which says all."""
+        return _encoded({"version": self.version, **self.document_of(manifest)})
+
+    def encode_next(self, storage: Storage, folder: str, manifest: M, *, after: M) -> bytes:
+        """The manifest as it is put into the folder, where the one with the number before it is."""
+        change = self._change(storage, folder, manifest, after)
+        return self.encode(manifest) if change is None else _encoded({"version": CHANGES_VERSION, **change})
 
     def decode(self, data: bytes, *, path: str, number: int) -> M:
         """A manifest that says all. Raises `BrokenFile`, and `Unsupported` for one of a later release."""
@@ -109,15 +117,7 @@ class ManifestForm(Generic[M]):
 
     def read(self, storage: Storage, folder: str, number: int) -> M:
         """Raises what `decode` does, and `NotFound`."""
-        followed = self._followed(storage, folder, number)
-        first = number - len(followed) + 1
-        document = followed[0]
-        for at, change in enumerate(followed[1:], first):
-            assert self.rows is not None
-            try:
-                document = self.rows.changed(document, change, number=at)
-            except (ValueError, KeyError, TypeError, IndexError) as error:
-                raise self._broken(manifest_path(folder, at + 1), f"{type(error).__name__}: {error}") from None
+        document = self._whole(folder, self._followed(storage, folder, number))
         return self._manifest(document, path=manifest_path(folder, number), number=number)
 
     def read_newest(self, storage: Storage, folder: str) -> M | None:
@@ -125,55 +125,81 @@ class ManifestForm(Generic[M]):
         number = max(list_manifests(storage, folder), default=None)
         return None if number is None else self.read(storage, folder, number)
 
-    def first_read(self, storage: Storage, folder: str, number: int) -> int:
-        """The first manifest that is read to read the one with this number. Raises what `read` does."""
-        return number - len(self._followed(storage, folder, number)) + 1
-
-    def named(self, storage: Storage, folder: str, numbers: Iterable[int]) -> set[str]:
-        """The files that any of these manifests names, each of which is read once. Raises what `read` does."""
-        found = set[str]()
-        last = None
+    def named(self, storage: Storage, folder: str, numbers: Iterable[int]) -> tuple[set[str], set[int]]:
+        """(the files that any of these manifests names, the manifests that are read to read them). Raises what `read`
+        does."""
+        files, read = set[str](), set[int]()
+        seen = set[int]()
         for number in sorted(numbers):
             path = manifest_path(folder, number)
             document = self._document(storage.read(path), path=path)
-            if not self._is_change(document):
-                found |= {*self._manifest(document, path=path, number=number).paths}
-            elif last != number - 1 or self.rows is None:
-                found |= {*self.read(storage, folder, number).paths}
+            if self.rows is not None and self._is_change(document) and document["after"] in seen:
+                files |= self.rows.came(document)
+                read.add(number)
             else:
-                found |= self.rows.came(document)
-            last = number
-        return found
+                followed = self._followed(storage, folder, number)
+                files |= {*self._manifest(self._whole(folder, followed), path=path, number=number).paths}
+                read |= {at for at, _ in followed}
+            seen.add(number)
+        return files, read
 
-    def _change(self, after: M, document: Document) -> Document | None:
-        is_due = (after.number + 1) % (FOLLOWING + 1) == 0
-        if self.rows is None or is_due or len(document[self.rows.key]) < CHANGES_FROM:
+    def _change(self, storage: Storage, folder: str, manifest: M, after: M) -> Document | None:
+        """What changed since the manifest that this one follows; None where it says all."""
+        document = self.document_of(manifest)
+        follows = followed_by(manifest.number)
+        if self.rows is None or follows is None or len(document[self.rows.key]) < CHANGES_FROM:
             return None
-        change = self.rows.change(self.document_of(after), document, number=after.number)
+        number, before = after.number, self.document_of(after)
+        if follows < number:
+            try:
+                followed = self._followed(storage, folder, number)
+                # What says all comes before it, or since: half of the files were others.
+                followed = followed[: max(1, sum(at <= follows for at, _ in followed))]
+                number, before = followed[-1][0], self._whole(folder, followed)
+            except (BrokenFile, NotFound):
+                return None
+            before = {key: value for key, value in before.items() if key != "version"}
+            document = json.loads(_text(document))  # as what was read, without tuples
+        change = self.rows.change(before, document, number=number)
         if change is None or 2 * (len(change["rows"]) + len(change["put"])) > len(document[self.rows.key]):
             return None
-        return {"version": CHANGES_VERSION, **change}
+        return change
 
     def _is_change(self, document: Document) -> bool:
-        return self.rows is not None and document["version"] == CHANGES_VERSION
+        return self.rows is not None and document["version"] in _CHANGES_VERSIONS
 
-    def _followed(self, storage: Storage, folder: str, number: int) -> list[Document]:
-        """The manifest, and those that it follows: the first one says all, the last is the one that is asked for."""
-        found = list[Document]()
+    def _followed(self, storage: Storage, folder: str, number: int) -> list[tuple[int, Document]]:
+        """The manifest, and those that it follows, by their numbers: the first one says all, the last is the one that
+        is asked for."""
+        found = list[tuple[int, Document]]()
         at = number
         while True:
             path = manifest_path(folder, at)
             try:
-                found.insert(0, self._document(storage.read(path), path=path))
+                document = self._document(storage.read(path), path=path)
             except NotFound:
                 if at < number and number == max(list_manifests(storage, folder), default=None):
                     raise self._broken(manifest_path(folder, number), f"the manifest {path} is gone") from None
-                raise  # the one that is asked for is being deleted, and those before it went first
-            if not self._is_change(found[0]):
+                raise  # the one that is asked for is being deleted
+            found.insert(0, (at, document))
+            if not self._is_change(document):
                 return found
-            if len(found) > FOLLOWING or at == 0:
+            before = document.get("after")
+            if len(found) == READ_MAX or not isinstance(before, int) or not 0 <= before < at:
                 raise self._broken(path, "no manifest before it says all")
-            at -= 1
+            at = before
+
+    def _whole(self, folder: str, followed: Sequence[tuple[int, Document]]) -> Document:
+        """The document of the last of them."""
+        (number, document), *changes = followed
+        for at, change in changes:
+            assert self.rows is not None
+            try:
+                document = self.rows.changed(document, change, number=number)
+            except (ValueError, KeyError, TypeError, IndexError) as error:
+                raise self._broken(manifest_path(folder, at), f"{type(error).__name__}: {error}") from None
+            number = at
+        return document
 
     def _document(self, data: bytes, *, path: str) -> Document:
         try:
@@ -206,6 +232,16 @@ class ManifestForm(Generic[M]):
         )
 
 
+def followed_by(number: int) -> int | None:
+    """The manifest of which the one with this number says the changes; None where it says all."""
+    unit = 1
+    while unit < BASE**DIGITS:
+        if number // unit % BASE:
+            return number - unit
+        unit *= BASE
+    return None
+
+
 def manifest_path(folder: str, number: int) -> str:
     return join(folder, f"manifest-{number:020}.json")
 
@@ -218,6 +254,11 @@ def list_manifests(storage: Storage, folder: str) -> dict[int, FileStatus]:
         if (match := _NAME.fullmatch(status.name)) is not None and not status.is_folder
     }
     return dict(sorted(found.items()))
+
+
+def _encoded(document: Document) -> bytes:
+    text = _text(document)
+    return b'{"crc32": %d, "manifest": %s}\n' % (zlib.crc32(text), text)
 
 
 def _text(document: object) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,9 @@ from lakeward.base.clock import SystemClock
 from lakeward.base.errors import StoreUnavailable
 from lakeward.cli.main import run
 from lakeward.engine.task import entry
+from lakeward.index.record.record_file import RecordFile
 from lakeward.protocol.index import bucket_tasks
+from lakeward.protocol.index.bucket_tasks import BucketTask
 from lakeward.services.indexing.run.bucket_dispatch import BucketDispatch
 from lakeward.services.indexing.run import index_build
 from lakeward.state.store import IndexBuilds, Store, open_store
@@ -132,9 +134,12 @@ def test_on_an_engine(engine: str, kind: str, call: Callable[..., Any], monkeypa
     monkeypatch.setattr("lakeward.engine.dispatch.engine_rule.IN_PROCESS_BELOW_BYTES", 0)
     monkeypatch.setattr(bucket_tasks, "SPREAD_SECONDS", -1.0)
     run_tasks, ran = BucketDispatch.run, list[int]()
-    monkeypatch.setattr(
-        BucketDispatch, "run", lambda self, tasks, size: ran.append(len(tasks)) or run_tasks(self, tasks, size)
-    )
+
+    def watched(self: BucketDispatch, tasks: Sequence[BucketTask], size: int) -> list[tuple[RecordFile, ...]]:
+        ran.append(len(tasks))
+        return run_tasks(self, tasks, size)
+
+    monkeypatch.setattr(BucketDispatch, "run", watched)
     assert call("build", "--engine", engine, "--dry-run")["engine"] == engine
     built = call("build", "--engine", engine, "--bytes-per-second", "100MiB")
     assert (built["file_groups"], built["entries"], ran) == (3, 3, [])

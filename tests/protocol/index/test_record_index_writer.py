@@ -24,7 +24,7 @@ from lakeward.index.record.record_file import FileKind
 from lakeward.index.record.record_manifest import RECORD_FORM, RecordManifest, find_manifest
 from lakeward.protocol.index import record_index_writer
 from lakeward.protocol.index.bucket_tasks import BucketSpread
-from lakeward.protocol.index.manifests import KEPT_SECONDS, REBASES, delete_unnamed
+from lakeward.protocol.index.manifests import KEPT, KEPT_SECONDS, REBASES, delete_unnamed
 from lakeward.protocol.index.record_index_writer import (
     create_record_index,
     drop_record_index,
@@ -231,7 +231,6 @@ def test_stopped_at_any_call(tmp_path, kind, monkeypatch):
     once all is done again, also where manifests say what changed. Keeps 1 of protocol/index/record_index_writer, and 1
     of protocol/index/manifests."""
     monkeypatch.setattr(manifest_form, "CHANGES_FROM", 0)
-    monkeypatch.setattr(manifest_form, "FOLLOWING", 3)
     times: dict[str, str] = {}
 
     def index_in(folder: Path, storage) -> ReopenedRecordIndex:
@@ -306,7 +305,7 @@ def test_files_go_when_no_attempt_can_publish_them(tmp_path):
         status = path.stat()
         os.utime(path, (status.st_atime, status.st_mtime - KEPT_SECONDS - 60))
     index.tidy(Timeline(tuple(pending("1", "deltacommit"))), through="0")
-    assert len(list(tmp_path.glob("manifest-*"))) == 4
+    assert len(list(tmp_path.glob("manifest-*"))) == KEPT
     assert len(list((tmp_path / "data").glob("*.hfile"))) <= REBASES + 2
     times["1"] = "2"
     assert [row[2] for row in found(index, "a")] == [f"p-{REBASES + 3}"]
@@ -320,26 +319,26 @@ def test_manifests_say_what_changed(tmp_path, monkeypatch):
     new_record_index(tmp_path, buckets=40)
     index = ReopenedRecordIndex(tmp_path, lambda of: {each: each for each in of})
     keys = [f"k{number}" for number in range(200)]
-    for number in range(1, 22):
+    for number in range(1, 46):
         instant = minute(number)
         changed = keys if number < 3 else ["k7"]
         index.update(instant, changes([(key, "p", f"p-{number}") for key in changed]), completed=instant)
     sizes = {number: status.size for number, status in list_manifests(STORAGE, str(tmp_path)).items()}
-    assert max(sizes) == 21 and {number for number in sizes if sizes[number] > 2000} == {1, 2, 16}
+    assert max(sizes) == 45 and {number for number in sizes if sizes[number] > 4500} == {1, 2, 4}
 
-    for number in range(20):
+    for number in range(44):
         path = Path(manifest_path(str(tmp_path), number))
         os.utime(path, (path.stat().st_atime, path.stat().st_mtime - KEPT_SECONDS - 60))
     delete_unnamed(STORAGE, str(tmp_path), RECORD_FORM)
     left = list_manifests(STORAGE, str(tmp_path))
-    assert min(left) == 16, "18 is the first of the four that are kept, and follows 16"
+    assert [number for number in left if number <= 30] == [4, 16, 20, 24, 28, 29, 30], "30 is kept, and follows these"
     assert [RECORD_FORM.read(STORAGE, str(tmp_path), number).number for number in left] == [*left]
-    assert [row[2] for row in found(index, "k7")] == ["p-21"]
+    assert [row[2] for row in found(index, "k7")] == ["p-45"]
 
-    whole, newest = (RECORD_FORM.read(STORAGE, str(tmp_path), number) for number in (20, 21))
-    path = Path(manifest_path(str(tmp_path), 20))
+    whole, newest = (RECORD_FORM.read(STORAGE, str(tmp_path), number) for number in (44, 45))
+    path = Path(manifest_path(str(tmp_path), 44))
     path.write_bytes(RECORD_FORM.encode(whole))
-    assert RECORD_FORM.read(STORAGE, str(tmp_path), 21) == newest
+    assert RECORD_FORM.read(STORAGE, str(tmp_path), 45) == newest
     path.write_bytes(RECORD_FORM.encode(replace(whole, files=whole.files[1:])))
     with pytest.raises(BrokenFile, match="named other files"):
         index.open()
@@ -347,7 +346,7 @@ def test_manifests_say_what_changed(tmp_path, monkeypatch):
     with pytest.raises(BrokenFile, match="is gone"):
         index.open()
     with pytest.raises(BrokenFile, match="says what changed"):
-        RECORD_FORM.decode(Path(manifest_path(str(tmp_path), 21)).read_bytes(), path="m", number=21)
+        RECORD_FORM.decode(Path(manifest_path(str(tmp_path), 45)).read_bytes(), path="m", number=45)
 
 
 def test_an_index_that_was_opened_long_ago(tmp_path):
@@ -434,19 +433,18 @@ def test_memory_goes_by_the_sorter_and_the_buckets(tmp_path, monkeypatch):
 
 
 def test_an_attempt_that_slept_publishes_nothing(tmp_path):
-    """A number that was used, and deleted with what followed it, is not used again: the attempt is refused, and what it
-    wrote is no part of the index."""
+    """A number that was used, and deleted while the one before it stays, by which others are read, is not used again:
+    the attempt is refused, and what it wrote is no part of the index."""
     new_record_index(tmp_path, buckets=1)
     index = ReopenedRecordIndex(tmp_path, lambda of: {each: each for each in of})
     slept = index.writer()
-    for number in range(1, 4):
-        index.update(str(number), changes([("a", "p", f"p-{number}")]), completed=str(number))
-    for number in range(2):
-        os.unlink(tmp_path / f"manifest-{number:020}.json")
+    for number in range(1, KEPT + 2):
+        index.update(f"{number:02}", changes([("a", "p", f"p-{number}")]), completed=f"{number:02}")
+    os.unlink(tmp_path / f"manifest-{1:020}.json")
 
     with pytest.raises(TryLater, match="took longer"):
-        slept.update("4", changes([("a", "p", "p-4")]), completed=None)
-    assert [row[2] for row in found(index, "a")] == ["p-3"]
+        slept.update("99", changes([("a", "p", "p-99")]), completed=None)
+    assert [row[2] for row in found(index, "a")] == [f"p-{KEPT + 1}"]
 
 
 def test_what_is_merged_by_what_the_index_goes_through(tmp_path):

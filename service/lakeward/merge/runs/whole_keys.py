@@ -104,7 +104,7 @@ def _ends_of(
     bound: npt.NDArray[np.uint8],
     out: npt.NDArray[np.int64],
 ) -> None:
-    """Of each run the first row whose key comes after the bound, from `rows` to `ends`. Its key i lies at `data` from
+    """`out` gets, for each run, the first row from `rows` to `ends` whose key is after the bound. Key i lies at `data` from
     the i-th number of 32 bits at `offsets` on, up to the next."""
     for run in range(len(out)):
         low, high = rows[run], ends[run]

@@ -6,7 +6,7 @@
 
 So a file that no manifest names can go once the newest manifest is more than `REBASES` numbers later than its name
 says: no attempt can publish it any more. Manifests stay for an hour and as long as they are among the last ones, so
-that lookups which began with one find its files; and with a manifest those stay that it says the changes of.
+that lookups which began with one find its files; and with a manifest those stay that it is read by.
 
 Touches: the folder of the index.
 Keeps:   1. no manifest is replaced, and none is made twice; a reply that is lost is followed by reading;
@@ -26,7 +26,7 @@ from lakeward.protocol.creation import create
 from lakeward.storage.storage import Storage
 
 REBASES: Final = 16
-KEPT: Final = 4
+KEPT: Final = 16
 KEPT_SECONDS: Final = 3600.0
 
 
@@ -41,11 +41,11 @@ def publish(storage: Storage, folder: str, form: ManifestForm[M], read: M, chang
     current = read
     while current.number < read.number + REBASES:
         new = change(current).numbered(current.number + 1, by=by)
-        content = form.encode(new, after=current)
+        content = form.encode_next(storage, folder, new, after=current)
         path = manifest_path(folder, new.number)
         try:
             create(storage, path, content)
-            _check_follows(storage, folder, current.number)
+            _check_is_newest(storage, folder, new.number)
             return new
         except AlreadyExists:
             # A store may try again by itself after a reply that was lost, and find what it had created.
@@ -73,8 +73,7 @@ def delete_unnamed(storage: Storage, folder: str, form: ManifestForm[M]) -> None
         if place < KEPT or status.modified >= newest.modified - KEPT_SECONDS
     )
     try:
-        named = form.named(storage, folder, (number for number in manifests if number >= kept_from))
-        kept_from = form.first_read(storage, folder, kept_from)
+        named, read = form.named(storage, folder, (number for number in manifests if number >= kept_from))
     except BrokenFile:
         return  # what it names is not known; once it is no longer kept, the rest goes
     for status in storage.list(join(folder, DATA_FOLDER)):
@@ -84,18 +83,19 @@ def delete_unnamed(storage: Storage, folder: str, form: ManifestForm[M]) -> None
         if made_from + REBASES < max(manifests):
             storage.delete(status.path)
     for number, status in manifests.items():
-        if number < kept_from:
+        if number < kept_from and number not in read:
             storage.delete(status.path)
 
 
-def _check_follows(storage: Storage, folder: str, before: int) -> None:
-    """Raises `IndexMoved` where the manifest that was made is not the next one."""
-    # t0 we read manifest 7, and sleep; t1 others make 8 to 40, and after an hour 7 to 36 are deleted; t2 we make 8,
-    # that nothing uses. Manifests are deleted from the first one on: where 7 is there, there was no 8 before.
-    if storage.stat(manifest_path(folder, before)) is None:
+def _check_is_newest(storage: Storage, folder: str, made: int) -> None:
+    """Raises `IndexMoved` where the manifest that was made had been there before, and was deleted."""
+    # t0 we read manifest 7, and sleep; t1 others make 8 to 40, and after an hour 8 is deleted; t2 we make 8, that
+    # nothing uses. One is deleted only with `KEPT` later ones there; so many are not made between our two calls.
+    newest = max(list_manifests(storage, folder), default=made)
+    if newest >= made + KEPT:
         raise IndexMoved(
             "The index is not changed: the attempt took longer than manifests are kept.",
-            why=f"The manifest {before} that it began with is gone.",
+            why=f"It made the manifest {made}, and there is a manifest {newest} already.",
             remedy="Run the command again.",
         )
 
