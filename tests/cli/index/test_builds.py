@@ -17,8 +17,8 @@ from lakeward.engine.task import entry
 from lakeward.index.record.record_file import RecordFile
 from lakeward.protocol.index import bucket_tasks
 from lakeward.protocol.index.bucket_tasks import BucketTask
-from lakeward.services.indexing.run.bucket_dispatch import BucketDispatch
 from lakeward.services.indexing.run import index_build
+from lakeward.services.indexing.run.bucket_dispatch import BucketDispatch
 from lakeward.state.store import IndexBuilds, Store, open_store
 from tests.crash.compacting import everything
 from tests.faults import Killed

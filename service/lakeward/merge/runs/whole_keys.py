@@ -104,8 +104,8 @@ def _ends_of(
     bound: npt.NDArray[np.uint8],
     out: npt.NDArray[np.int64],
 ) -> None:
-    """`out` gets, for each run, the first row from `rows` to `ends` whose key is after the bound. Key i lies at `data` from
-    the i-th number of 32 bits at `offsets` on, up to the next."""
+    """`out` gets, for each run, the first row from `rows` to `ends` whose key is after the bound. Key i lies at `data`
+    from the i-th number of 32 bits at `offsets` on, up to the next."""
     for run in range(len(out)):
         low, high = rows[run], ends[run]
         while low < high:
