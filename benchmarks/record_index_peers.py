@@ -114,7 +114,7 @@ def main() -> int:
 
 
 def write_table(spark: SparkSession, base: Path, rows: int, *, indexes: Mapping[str, str]) -> None:
-    """By Hudi, with keys drawn at random, 40 base files in 20 partitions, and its options of indexes."""
+    """Hudi writes rows with keys drawn at random into 40 base files in 20 partitions, by its options of indexes."""
     frame = (
         spark.range(rows)
         .selectExpr("id as n", "md5(cast(id as string)) as h")

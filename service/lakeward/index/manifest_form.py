@@ -38,7 +38,7 @@ DATA_FOLDER: Final = "data"
 """Below the folder of the index: the files that manifests name."""
 BASE: Final = 4
 DIGITS: Final = 6
-"""Of a number by `BASE`, from the last one on: one that has zeros in all of them says all."""
+"""A manifest says all whose number, by `BASE`, has zeros in so many digits, from the last one on."""
 READ_MAX: Final = (BASE - 1) * DIGITS + 1
 """Manifests that are read to read one; a release before this one wrote 16 in a row, each after the one before it."""
 CHANGES_FROM: Final = 500
@@ -46,7 +46,7 @@ CHANGES_FROM: Final = 500
 CHANGES_VERSION: Final = 3
 """The version of a manifest that says what changed since any earlier one."""
 _CHANGES_VERSIONS: Final = (2, CHANGES_VERSION)
-"""Those that are read: a release before this one said what changed since the number before."""
+"""These are read: a release before this one said what changed since the number before."""
 _NAME = re.compile(r"manifest-(?P<number>\d{20})\.json")
 
 

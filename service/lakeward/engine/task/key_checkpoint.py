@@ -76,7 +76,7 @@ def make_checkpoint(
 
 
 def _sorting_bytes(spec: CheckpointSpec) -> int:
-    """Where no logs are merged, what they would take is there for keys."""
+    """Keys may take what logs would, in a slice that has none."""
     budget = MemoryBudget(spec.memory_bytes)
     return budget.runs if not spec.slice_.row_logs else budget.row_group
 

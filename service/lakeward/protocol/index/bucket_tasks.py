@@ -46,6 +46,7 @@ STREAM_SECONDS: Final = 0.3e-6
 """What a bucket file, an entry in it, and an entry in a stream take on local disk, where they were measured (0162)."""
 SPREAD_SECONDS: Final = 2.0
 """Tasks must save so many seconds: they begin later than the work would here."""
+_READ_BYTES: Final = 1024 * 1024
 _STREAM = pa.schema([pa.field("key", pa.string()), pa.field("location", pa.int32())])
 
 
@@ -247,6 +248,12 @@ def _read(storage: Storage, path: str, stream: EntryStream) -> Iterator[tuple[pa
                 rows += batch.num_rows
                 yield batch.column(0), batch.column(1).to_numpy()
         except pa.ArrowException as error:
+            raise _broken(path, str(error)) from None
+        except OSError as error:  # of the storage, or of Arrow, which cannot decompress what it reads
+            while checked.read(_READ_BYTES):
+                pass
+            if (checked.size, checked.crc32) == (stream.size, stream.crc32):
+                raise
             raise _broken(path, str(error)) from None
     if (rows, checked.size, checked.crc32) != (stream.rows, stream.size, stream.crc32):
         raise _broken(path, f"It has {rows} entries in {checked.size} bytes, or a checksum of it is wrong")
