@@ -55,7 +55,7 @@ def test_a_run_that_does_not_ascend():
 
 @given(keys=st.lists(st.text("\0ab", max_size=20), max_size=60))
 def test_keys_are_sorted_by_all_their_words(keys: list[str]) -> None:
-    """Keys that agree in eight bytes are put in order by the next eight, also where one ends in zeros; equal ones stay."""
+    """Keys that agree in eight bytes are ordered by the next eight, also where one ends in zeros; equal ones stay."""
     offsets, data = byte_buffers(pa.array(keys, pa.string()))
 
     assert order_of(data, offsets).tolist() == sorted(range(len(keys)), key=lambda at: (keys[at].encode(), at))
