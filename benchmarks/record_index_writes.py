@@ -115,7 +115,7 @@ def _committed(folder: Path, buckets: int, commits: int) -> dict[str, Any]:
     seconds = time.process_time() - began
     sizes = [status.size for number, status in list_manifests(_STORAGE, str(folder)).items() if number]
     reads = []
-    for number in range(manifest.number - 64, manifest.number + 1):
+    for number in range(max(0, manifest.number - 64), manifest.number + 1):
         read = list[int]()
         RECORD_FORM.read(MeteredStorage(_STORAGE, on_read=read.append), str(folder), number)
         reads.append(len(read))
