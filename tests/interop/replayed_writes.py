@@ -34,7 +34,7 @@ from lakeward.protocol.metadata.changes import NewFile
 from lakeward.protocol.metadata.indexed_by_write import indexed_by_write
 from lakeward.protocol.metadata.key_changes import ChangedKeys, WriteChanges
 from lakeward.protocol.metadata.metadata_writer import DeltaCommitWriter
-from lakeward.read.newest_slice import newest_slice
+from lakeward.read.newest_slice import newest_slice, table_reading
 from lakeward.read.slice_keys import slice_keys
 from lakeward.storage.local import LocalStorage
 from lakeward.table.index_definitions import IndexedColumns
@@ -73,10 +73,11 @@ def written(table: Path, instant: str, partition: str) -> Written:
 def places(snapshot: TableSnapshot) -> dict[str, tuple[str, str]]:
     """Partition path and file id of each key."""
     storage, found = LocalStorage(), {}
+    reading = table_reading(snapshot, merges=True)
     for group in snapshot.file_groups:
         slice_ = newest_slice(group.slices)
         if slice_ is not None:
-            for keys in slice_keys(storage, snapshot, slice_):
+            for keys in slice_keys(storage, reading, slice_):
                 found |= dict.fromkeys(keys.to_pylist(), (group.partition_path, group.file_id))
     return found
 
