@@ -18,6 +18,7 @@ from lakeward.engine.task import key_checkpoint
 from lakeward.engine.task.key_checkpoint import make_checkpoint
 from lakeward.engine.task.key_checkpoint_spec import CheckpointSpec
 from lakeward.index.key_checkpoints import list_checkpoints, read_keys
+from lakeward.merge.memory_budget import MemoryBudget
 from lakeward.merge.runs.record_sorter import RecordSorter
 from lakeward.merge.runs.sort_key import NotSorted
 from lakeward.read.newest_slice import TableReading, newest_slice, table_reading
@@ -57,7 +58,7 @@ def keys_in(spec: CheckpointSpec) -> list[str]:
 @pytest.mark.parametrize("memory", [MEMORY, 1], ids=["in memory", "spilled"])
 def test_in_order_and_once(memory: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys are sorted by their bytes, and each is there once, however many runs they make. Keeps 2 of
-    engine/task/key_checkpoint: the runs are of what a row group of the memory would be."""
+    engine/task/key_checkpoint: the runs are of what logs would take, of which there are none."""
     shown: list[int] = []
 
     def watched(*given: Any, **words: Any) -> RecordSorter:
@@ -70,7 +71,7 @@ def test_in_order_and_once(memory: int, tmp_path: Path, monkeypatch: pytest.Monk
     made = make_checkpoint(STORAGE, spec_of(tmp_path, keys), 0)
     assert (made.digest, made.rows) == ("0" * 32, 5000)
     assert keys_in(spec_of(tmp_path, keys)) == sorted(set(keys), key=str.encode)
-    assert shown == [40 * 1024 * 1024]
+    assert shown == [MemoryBudget(MEMORY).runs]
 
 
 def test_keys_of_a_slice(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ gives its file the name, and the other's goes; in an object store the one may re
 Touches: the slice's files, reading; the folder of the build; spill files.
 Keeps:   1. a file has the name of a checkpoint only when it is whole;
          2. memory is bounded: what merging the slice takes, and in place of the rows that a merge would write a run of
-            keys to sort;
+            keys to sort, or where no logs are merged in place of these;
          3. no more is read in a second than the task may read.
 """
 

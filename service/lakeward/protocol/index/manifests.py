@@ -45,7 +45,7 @@ def publish(storage: Storage, folder: str, form: ManifestForm[M], read: M, chang
         path = manifest_path(folder, new.number)
         try:
             create(storage, path, content)
-            _check_is_newest(storage, folder, new.number)
+            _check_is_new(storage, folder, new.number)
             return new
         except AlreadyExists:
             # A store may try again by itself after a reply that was lost, and find what it had created.
@@ -87,17 +87,21 @@ def delete_unnamed(storage: Storage, folder: str, form: ManifestForm[M]) -> None
             storage.delete(status.path)
 
 
-def _check_is_newest(storage: Storage, folder: str, made: int) -> None:
-    """Raises `IndexMoved` where the manifest that was made had been there before, and was deleted."""
-    # t0 we read manifest 7, and sleep; t1 others make 8 to 40, and after an hour 8 is deleted; t2 we make 8, that
-    # nothing uses. One is deleted only with `KEPT` later ones there; so many are not made between our two calls.
-    newest = max(list_manifests(storage, folder), default=made)
-    if newest >= made + KEPT:
-        raise IndexMoved(
-            "The index is not changed: the attempt took longer than manifests are kept.",
-            why=f"It made the manifest {made}, and there is a manifest {newest} already.",
-            remedy="Run the command again.",
-        )
+def _check_is_new(storage: Storage, folder: str, made: int) -> None:
+    """Raises `IndexMoved` where the manifest that was made follows none, or had been there before, and was deleted."""
+    # t0 we read manifest 7, and sleep; t1 the index is built again, or others make 8 to 40, and after an hour 7 or 8
+    # are deleted, 7 not where later ones are read by it; t2 we make 8, that nothing uses. One is deleted only with
+    # `KEPT` later ones there; so many are not made between our two calls.
+    there = list_manifests(storage, folder)
+    newest = max(there, default=made)
+    if made - 1 in there and newest < made + KEPT:
+        return
+    found = f"there is a manifest {newest} already" if newest > made else "the one before it is gone"
+    raise IndexMoved(
+        "The index is not changed: it was built again, or the attempt took longer than manifests are kept.",
+        why=f"The manifest {made} was made, and {found}.",
+        remedy="Run the command again.",
+    )
 
 
 def _is(storage: Storage, path: str, content: bytes) -> bool:
