@@ -8,7 +8,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from signal import SIGCONT, SIGSTOP
 from typing import TYPE_CHECKING, Any
@@ -198,6 +198,15 @@ def test_who_holds_it_too_long_is_named(place: Place, wait_seconds: float) -> No
     assert place.server.url in error.value.what
     assert "application_id=app-7" in error.value.why
     assert place.queue == [holder.rpartition("/")[2]]
+
+
+@pytest.mark.services
+def test_a_busy_server_is_no_absent_one(place: Place) -> None:
+    """A process that waits for no lock gets a free one also from a server that answers late."""
+    with ExitStack() as silence:
+        silence.enter_context(place.server.silenced())
+        with place.lock(wait_seconds=0.0, on_wait=lambda what, seconds: silence.close()) as lock:
+            lock.fence()
 
 
 @pytest.mark.services

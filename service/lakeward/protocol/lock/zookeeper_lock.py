@@ -53,8 +53,9 @@ from lakeward.table.table_config import load_table_config
 
 CONNECT_SECONDS = 15.0
 """Hudi's default (hoodie.write.lock.zookeeper.connection_timeout_ms)."""
-SHORTEST_CONNECT_SECONDS = 0.1
-"""So long any server has to answer, also where a process would wait for no lock at all."""
+SHORTEST_CONNECT_SECONDS = 5.0
+"""So long any server has to answer, also where a process would wait for no lock at all: a busy one takes its time, and
+a lock that is free is to be had."""
 ANSWER_SECONDS = 10.0
 """Longer than this no single answer is waited for."""
 POLL_SECONDS = 0.5
@@ -190,8 +191,8 @@ class ZooKeeperLock(TableLock):
             raise self._away(f"{error}.") from error
         connected = client.start_async()
         started = self._clock.monotonic()
-        limit = min(CONNECT_SECONDS, self._options.wait_seconds)
-        while not connected.wait(min(POLL_SECONDS, max(limit, SHORTEST_CONNECT_SECONDS))):
+        limit = min(CONNECT_SECONDS, max(self._options.wait_seconds, SHORTEST_CONNECT_SECONDS))
+        while not connected.wait(min(POLL_SECONDS, limit)):
             waited = self._clock.monotonic() - started
             if waited >= limit:
                 raise self._away(f"It did not answer for {waited:.0f} s.")
