@@ -188,10 +188,16 @@ def replace_groups(
     return ClusteringReport(plan, begun.instant, completion_time, tuple(run.results))
 
 
-def check_newest(snapshot: TableSnapshot, slices: Iterable[FileSlice]) -> None:
-    """Raises `Conflict` where one of these slices is not the newest of its group any more."""
-    latest = {slice_.group_id: slice_ for slice_ in snapshot.latest_slices}
-    for slice_ in slices:
+def take_newest(
+    write: Unassigned, planned: Iterable[PackedGroup]
+) -> tuple[tuple[FileSlice, ...], dict[str, tuple[str, ...]]]:
+    """(the slices that go, the ids of their file groups by partition path). Raises `Refused`, and `Conflict` where one
+    of them is not the newest of its group any more."""
+    refuse(write.table.base_path, find_refusals(write.snapshot, TableService.CLUSTERING))
+    latest = {slice_.group_id: slice_ for slice_ in write.snapshot.latest_slices}
+    taken = tuple(slice_ for group in planned for slice_ in group.slices)
+    replaced: dict[str, tuple[str, ...]] = {}
+    for slice_ in taken:
         if latest.get(slice_.group_id) != slice_:
             raise Conflict(
                 f"File group {slice_.file_id} has another newest slice than when it was chosen.",
@@ -199,6 +205,13 @@ def check_newest(snapshot: TableSnapshot, slices: Iterable[FileSlice]) -> None:
                 remedy="Run the command again; nothing was published.",
                 file_group=slice_.group_id,
             )
+        replaced[slice_.partition_path] = (*replaced.get(slice_.partition_path, ()), slice_.file_id)
+    return taken, replaced
+
+
+def new_group(number: int, partition_path: str) -> WriteTarget:
+    """A file group that comes, of one file."""
+    return WriteTarget(number, HandleKind.CREATE, partition_path, f"{uuid4()}-0", rolls_over=False)
 
 
 def slice_inputs(table: ServicedTable, snapshot: TableSnapshot, slices: Iterable[FileSlice]) -> Iterator[SliceInput]:
@@ -307,22 +320,14 @@ class _Packing:
 
     def assign(self, write: Unassigned) -> Assignment:
         table, snapshot = write.table, write.snapshot
-        refuse(table.base_path, find_refusals(snapshot, TableService.CLUSTERING))
-        taken = tuple(slice_ for group in self._planned for slice_ in group.slices)
-        check_newest(snapshot, taken)
+        taken, replaced = take_newest(write, self._planned)
         # Compactions to come, which are spared sorting, there are none of.
         any_order = snapshot.config.table_type.upper() == COPY_ON_WRITE
-        replaced: dict[str, tuple[str, ...]] = {}
         targets: list[WriteTarget] = []
         for group in self._planned:
-            path = group.partition_path
             slices = tuple(slice_inputs(table, snapshot, group.slices))
-            new = tuple(
-                WriteTarget(len(targets) + number, HandleKind.CREATE, path, f"{uuid4()}-0", rolls_over=False)
-                for number in range(group.outputs)
-            )
+            new = tuple(new_group(len(targets) + number, group.partition_path) for number in range(group.outputs))
             targets += new
             self.specs.append(PackSpec(new[0], slices, in_any_order=any_order))
             self.moved.append(MovedGroup(slices, tuple(slice_.bytes for slice_ in group.slices), new))
-            replaced[path] = (*replaced.get(path, ()), *(slice_.file_id for slice_ in group.slices))
         return Assignment(tuple(targets), {}, replaced, taken)

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import cast
 
 import numpy as np
 
-from lakeward.engine.dispatch.dispatcher import Dispatcher, Done, Failure, Progress, results_of
+from lakeward.engine.dispatch.dispatcher import Dispatcher, Progress
 from lakeward.engine.task.verification import check_digest
 from lakeward.merge.digest import sum_of_digests
 from lakeward.read.slice_input import SliceInput
@@ -33,9 +32,8 @@ from lakeward.services.clustering.run.moved_rows import (
 )
 from lakeward.services.clustering.run.tasks import TaskResult, TaskSpec
 from lakeward.table.file_system_view import GroupId
-from lakeward.write.flow.row_keys import Keying
-from lakeward.write.tagging.tagging_kinds import Tagging
-from lakeward.write.target import Assignment, TargetResult, Workload, WriteContext, WriteTarget
+from lakeward.write.flow.rowless import WithoutRows, run_items
+from lakeward.write.target import Assignment, TargetResult, WriteContext, WriteTarget
 
 _SAMPLED_ROWS = 200
 """Each part is sampled with so many: then the sizes of parts differ by a tenth or so."""
@@ -56,31 +54,7 @@ class MovedGroup:
     targets: tuple[WriteTarget, ...]
 
 
-def run_tasks(
-    dispatcher: Dispatcher,
-    run_task: RunTask,
-    context: WriteContext,
-    specs: Sequence[TaskSpec],
-    what: str,
-    named: Sequence[GroupId],
-    on_progress: Callable[[Progress], None],
-) -> list[TaskResult]:
-    """Raises the first failure.
-
-    Args:
-        what: the tasks do.
-        named: the file group of each.
-    """
-    outcomes: list[Done[TaskResult] | Failure] = dispatcher.run(
-        partial(run_task, context), specs, description=f"{what} {context.instant}", on_progress=on_progress
-    )
-    for outcome in outcomes:
-        if isinstance(outcome, Failure):
-            outcome.error.file_group = named[outcome.index]
-    return results_of(outcomes)
-
-
-class MovingFlow:
+class MovingFlow(WithoutRows):
     def __init__(
         self, dispatcher: Dispatcher, run_task: RunTask, layout: Layout, groups_of: Callable[[], Sequence[MovedGroup]]
     ) -> None:
@@ -96,12 +70,6 @@ class MovingFlow:
         self.records: tuple[LayoutRecord, ...] = ()
         """What the commit says of each new file group, once it is written."""
 
-    def tag(self, keying: Keying, tagging: Tagging, *, on_progress: Callable[[Progress], None]) -> Workload:
-        raise AssertionError("no rows come")
-
-    def close(self) -> None:
-        """There is nothing to let go of."""
-
     def write(
         self, context: WriteContext, assignment: Assignment, *, on_progress: Callable[[Progress], None]
     ) -> list[TargetResult]:
@@ -110,7 +78,7 @@ class MovingFlow:
         parts = [_parts_of_target(group, self._layout, context) for group in groups]
 
         def run(specs: Sequence[TaskSpec], what: str, named: Sequence[GroupId]) -> list[TaskResult]:
-            return run_tasks(self._dispatcher, self._run_task, context, specs, what, named, on_progress)
+            return run_items(self._dispatcher, self._run_task, context, specs, what, named, on_progress)
 
         sampled = [(number, chunk) for number, of_group in enumerate(chunks) for chunk in of_group]
         first = [(chunk[0].partition_path, chunk[0].file_id) for _, chunk in sampled]

@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
-from uuid import uuid4
 
 from lakeward.base.errors import Refused
 from lakeward.base.quantities import format_count
@@ -32,7 +31,6 @@ from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.commit_metadata import CLUSTER, CommitMetadata
 from lakeward.merge.digest import sum_of_digests
 from lakeward.protocol.preconditions import check_space
-from lakeward.protocol.refusals.eligibility import TableService, find_refusals, refuse
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.read.slice_input import SliceInput
 from lakeward.services.clustering.plan.clustering_undo import (
@@ -46,14 +44,15 @@ from lakeward.services.clustering.plan.layout_record import LAYOUT_KEY, PACKED_K
 from lakeward.services.clustering.plan.run_record import RECORD_KEY, read_record, record_of
 from lakeward.services.clustering.run.clusterer import (
     ClusteringReport,
-    check_newest,
     clusterable,
+    new_group,
     replace_groups,
     slice_inputs,
+    take_newest,
 )
 from lakeward.services.clustering.run.group_file import WrittenGroup
 from lakeward.services.clustering.run.layout_records import load_layout_records
-from lakeward.services.clustering.run.moving_flow import RunTask, run_tasks
+from lakeward.services.clustering.run.moving_flow import RunTask
 from lakeward.services.clustering.run.returned_rows import DigestSpec, ReturnSpec, SliceDigest
 from lakeward.table.data_files import list_data_files
 from lakeward.table.file_group import FileSlice
@@ -62,10 +61,9 @@ from lakeward.table.quarantine import QuarantinedFile, QuarantineKind, load_quar
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.timeline_reader import TimelineReader
 from lakeward.write.assignment import Unassigned
-from lakeward.write.flow.row_keys import Keying
+from lakeward.write.flow.rowless import WithoutRows, run_items
 from lakeward.write.request import WriteOperation, WriteRequest
-from lakeward.write.tagging.tagging_kinds import Tagging
-from lakeward.write.target import Assignment, HandleKind, TargetResult, Workload, WriteContext, WriteTarget
+from lakeward.write.target import Assignment, TargetResult, WriteContext
 from lakeward.write.whole_write import known_schema
 from lakeward.write.write_start import end_dead_writes
 
@@ -194,7 +192,7 @@ def _not_the_same(clustering: str, made: Sequence[SliceDigest], before: Sequence
     )
 
 
-class _ReturningFlow:
+class _ReturningFlow(WithoutRows):
     """A flow whose rows come from slices that were replaced, and go to new file groups, one for each."""
 
     def __init__(
@@ -221,28 +219,14 @@ class _ReturningFlow:
 
     def assign(self, write: Unassigned) -> Assignment:
         table, snapshot = write.table, write.snapshot
-        refuse(table.base_path, find_refusals(snapshot, TableService.CLUSTERING))
-        taken = tuple(slice_ for group in self._undo.plan.packed for slice_ in group.slices)
-        check_newest(snapshot, taken)
+        taken, replaced = take_newest(write, self._undo.plan.packed)
         self._made = tuple(slice_inputs(table, snapshot, taken))
         self._before = tuple(
             replace(each, base_path=self._roots.get((each.partition_path, each.file_id), each.base_path))
             for each in slice_inputs(table, snapshot, self._undo.before)
         )
-        targets = tuple(
-            WriteTarget(number, HandleKind.CREATE, each.partition_path, f"{uuid4()}-0", rolls_over=False)
-            for number, each in enumerate(self._undo.before)
-        )
-        replaced: dict[str, tuple[str, ...]] = {}
-        for slice_ in taken:
-            replaced[slice_.partition_path] = (*replaced.get(slice_.partition_path, ()), slice_.file_id)
+        targets = tuple(new_group(number, each.partition_path) for number, each in enumerate(self._undo.before))
         return Assignment(targets, {}, replaced, taken)
-
-    def tag(self, keying: Keying, tagging: Tagging, *, on_progress: Callable[[Progress], None]) -> Workload:
-        raise AssertionError("no rows come")
-
-    def close(self) -> None:
-        """There is nothing to let go of."""
 
     def write(
         self, context: WriteContext, assignment: Assignment, *, on_progress: Callable[[Progress], None]
@@ -252,7 +236,7 @@ class _ReturningFlow:
         specs = [DigestSpec(each) for each in read]
         found = cast(
             list[SliceDigest],
-            run_tasks(self._dispatcher, self._run_task, context, specs, "reading", named, on_progress),
+            run_items(self._dispatcher, self._run_task, context, specs, "reading", named, on_progress),
         )
         made, before = found[: len(self._made)], found[len(self._made) :]
         digest = sum_of_digests(each.digest for each in made)
@@ -264,7 +248,7 @@ class _ReturningFlow:
         ]
         self._written = cast(
             list[WrittenGroup],
-            run_tasks(
+            run_items(
                 self._dispatcher,
                 self._run_task,
                 context,
