@@ -45,6 +45,7 @@ COMMANDS: Sequence[tuple[str, Sequence[str]]] = (
     ("explain", ("{table}",)),
     ("layout", ("{table}", "--by", "ts")),
     ("verify", ("{table}",)),
+    ("doctor", ("{table}",)),
     ("service", ("{table}", *DRY)),
     ("compact", ("{table}", *DRY)),
     ("compact", ("{table}", "--type", "full", *STOPPED)),

@@ -177,13 +177,13 @@ def _timeline(snapshot: TableSnapshot, now: float) -> dict[str, Any]:
             {"time": i.time, "action": i.action, "state": i.state.value, "completion_time": i.completion_time}
             for i in furthest
         ],
-        "in_future": _in_future(snapshot, now),
+        "in_future": instants_in_future(snapshot, now),
         "broken": [{"file": b.file, "state": b.instant.state.value, "why": b.why} for b in timeline.broken],
         "unknown": list(timeline.unknown),
     }
 
 
-def _in_future(snapshot: TableSnapshot, now: float) -> list[str]:
+def instants_in_future(snapshot: TableSnapshot, now: float) -> list[str]:
     """Timeline files with a time that no clock of the writers can have shown yet; until it has passed nothing can be
     published."""
     zone = snapshot.zone.zone or EASTERNMOST

@@ -1,0 +1,185 @@
+"""A table for each pattern of `lakeward doctor`: golden tables with one thing changed, as the issue describes it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lakeward.format.timeline.clean_plan import CleanPlan, clean_plan_root, write_clean_plan
+from lakeward.format.timeline.rollback_plan import RollbackPlan, encode_rollback_plan
+from tests.golden_tables import GOLDEN, copy_golden
+from tests.hudi.log_compacting import log_compact
+from tests.metadata_golden import DATA_TIMELINE
+from tests.our_reader import scan
+from tests.services.bench import PENDING
+from tests.services.clustering.run.test_clusterer import made
+from tests.services.compaction.run.test_targets import replace_group
+from tests.services.rollback.run.failed_tables import fail_last_write
+from tests.services.rollback.run.test_releasing import dead_compaction
+from tests.services.together.test_clustering_execution import request
+from tests.write.writing import write
+
+LATER = "20261121235959000"
+FUTURE = "20991121043709156"
+
+
+@dataclass(frozen=True)
+class SickTable:
+    make: Callable[[Path], Path]
+    subject: str
+    """A part of the subject that is found."""
+    evidence: str
+    """A part of its evidence."""
+
+
+def golden(path: Path) -> Path:
+    return copy_golden("v9", path, pending=True)
+
+
+def _planned_log_gone(path: Path) -> Path:
+    base = golden(path)
+    min((base / "p").glob(".*.log.*")).unlink()
+    return base
+
+
+def _clean_of_planned_log(path: Path) -> Path:
+    base = golden(path)
+    log = min((base / "p").glob(".*.log.*")).name
+    plan = CleanPlan(None, PENDING, {"p": (log,)}, policy="KEEP_LATEST_COMMITS")
+    data = write_clean_plan(plan, root=clean_plan_root(str(base)))
+    (base / DATA_TIMELINE / f"{LATER}.clean.requested").write_bytes(data)
+    return base
+
+
+def _clustering_overwritten(path: Path) -> Path:
+    base = made(path)
+    write(base, [("p01", 5, "p", "new")], "insert_overwrite")
+    groups = [group_id[1] for group_id in scan(base).replaced if group_id[0] == "p"]
+    request(base, [groups])
+    return base
+
+
+def _log_cut(path: Path) -> Path:
+    base = copy_golden("v9", path)
+    log = max((base / "p").glob(".*.log.*"))
+    log.write_bytes(log.read_bytes()[:-7])
+    return base
+
+
+def _anchor_gone(path: Path) -> Path:
+    base = copy_golden("v9", path)
+    for file in (base / DATA_TIMELINE).glob("*logcompaction*"):
+        file.unlink()  # what released Hudi left pending
+    log_compact(base)
+    (group,) = scan(base).file_groups
+    *_, anchor, _ = group.slices[0].log_files
+    (base / anchor.path).unlink()
+    return base
+
+
+def _partition_gone(path: Path) -> Path:
+    base = copy_golden("v9", path)
+    (base / "p" / ".hoodie_partition_metadata").unlink()
+    return base
+
+
+def _unexplained_log(path: Path) -> Path:
+    base = copy_golden("v9", path)
+    (base / "p" / ".old-0_20250101000000000.log.1_0-0-0").write_bytes(b"x")
+    return base
+
+
+def _pending_restore(path: Path) -> Path:
+    base = copy_golden("v9", path)
+    data = (GOLDEN / "timeline" / "20261122212602913.restore.requested").read_bytes()
+    (base / DATA_TIMELINE / "20261122212602913.restore.requested").write_bytes(data)
+    return base
+
+
+def _commit_half_rolled_back(path: Path) -> Path:
+    base = copy_golden("v9", path)
+    last = max((base / DATA_TIMELINE).glob("*_*.deltacommit")).name.partition("_")[0]
+    _begin_rollback(base, last)
+    return base
+
+
+def _begin_rollback(base: Path, target: str) -> None:
+    names = tuple(sorted(file.name for file in (base / "p").glob(f"*{target}*")))
+    plan = encode_rollback_plan(RollbackPlan(target, "deltacommit", {"p": names}), base_path=str(base))
+    (base / DATA_TIMELINE / f"{LATER}.rollback.requested").write_bytes(plan)
+
+
+def _metadata_out_of_step(path: Path) -> Path:
+    base = made(path)
+    min((base / "p").glob("*.parquet")).unlink()
+    return base
+
+
+def _future(path: Path) -> Path:
+    base = copy_golden("v9", path)
+    (base / DATA_TIMELINE / f"{FUTURE}.deltacommit.requested").touch()
+    return base
+
+
+def _two_zones(path: Path) -> Path:
+    """The newest commit is of a writer two hours to the east, by the time of its file."""
+    base = copy_golden("v9", path)
+    newest = max((base / DATA_TIMELINE).glob("*_*.deltacommit"), key=lambda file: file.name.partition("_")[2])
+    at = newest.stat().st_mtime - 2 * 3600
+    os.utime(newest, (at, at))
+    return base
+
+
+def _empty_commit(path: Path) -> Path:
+    base = copy_golden("v9", path)
+    max((base / DATA_TIMELINE).glob("*_*.deltacommit")).write_bytes(b"")
+    return base
+
+
+def _interrupted_properties(path: Path) -> Path:
+    base = copy_golden("v9", path)
+    (base / ".hoodie" / "hoodie.properties.backup").touch()
+    return base
+
+
+def _compaction_overwritten(path: Path) -> Path:
+    base = golden(path)
+    replace_group(base)
+    return base
+
+
+def _failed_write(path: Path) -> Path:
+    base = copy_golden("v9", path)
+    fail_last_write(base)
+    return base
+
+
+def _rollback_not_ended(path: Path) -> Path:
+    base = copy_golden("v9", path)
+    _begin_rollback(base, fail_last_write(base))
+    return base
+
+
+SICK: Mapping[str, SickTable] = {
+    "plan-over-gone-files": SickTable(_planned_log_gone, f"compaction {PENDING}", "which is not there"),
+    "clean-of-planned-files": SickTable(_clean_of_planned_log, f"clean {LATER}", f"compaction {PENDING} is to read"),
+    "clustering-overwritten": SickTable(_clustering_overwritten, "clustering ", "has replaced"),
+    "damaged-files": SickTable(_log_cut, ".log.", "bytes long and not"),
+    "anchor-gone": SickTable(_anchor_gone, ".log.", "put its rows into another log"),
+    "partition-gone": SickTable(_partition_gone, "partition 'p'", "completed commits name"),
+    "unexplained-file-group": SickTable(_unexplained_log, "file group old-0", "20250101000000000"),
+    "restore-interrupted": SickTable(_pending_restore, "restore 20261122212602913", "no heartbeat beats"),
+    "commit-half-rolled-back": SickTable(_commit_half_rolled_back, f"rollback {LATER}", "no heartbeat beats"),
+    "metadata-out-of-step": SickTable(_metadata_out_of_step, "partition files", "it is not there: readers fail on it"),
+    "instant-in-future": SickTable(_future, "in the future", f"{FUTURE}.deltacommit.requested"),
+    "mixed-zones": SickTable(_two_zones, "timezone", "in two time zones"),
+    "timeline-broken": SickTable(_empty_commit, ".deltacommit", "The file is empty."),
+    "version-change-interrupted": SickTable(_interrupted_properties, "hoodie.properties.backup", "interrupted"),
+    "compaction-overwritten": SickTable(_compaction_overwritten, f"compaction {PENDING}", "has replaced"),
+    "failed-write-left": SickTable(_failed_write, "deltacommit ", "no writer is at work"),
+    "rollback-not-ended": SickTable(_rollback_not_ended, f"rollback {LATER}", "it rolls back "),
+    "service-stuck": SickTable(dead_compaction, f"compaction {PENDING}", "it left 1 data file"),
+}
+"""Tables by the code of the pattern that each has."""
