@@ -76,10 +76,11 @@ def test_what_is_seen_once_is_a_step_of_a_writer() -> None:
     """Keeps 2 of services/together/doctor/examination: of two places the one counts that both views show; a table
     where nothing is found is looked at once."""
     views = Views()
-    diagnosis = examine([pattern("one", [ONE, OTHER], [OTHER]), pattern("none", [ONE], [])], views)
+    patterns = [pattern("gone", [ONE, OTHER], [OTHER]), pattern("new", [ONE], [ONE, OTHER]), pattern("no", [ONE], [])]
+    diagnosis = examine(patterns, views)
 
-    assert codes(diagnosis) == (["one"], [], ["none"])
-    assert diagnosis.found[0].symptoms == (OTHER,)
+    assert codes(diagnosis) == (["gone", "new"], [], ["no"])
+    assert [each.symptoms for each in diagnosis.found] == [(OTHER,), (ONE,)]
     assert views.asked == 2
     examine([pattern("well", [])], views)
     assert views.asked == 3
