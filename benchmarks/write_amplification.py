@@ -7,30 +7,26 @@ writes and are asked after every fifth delta commit, when the trigger of both fi
 answer is a full compaction of every file group that has logs; the others are the planner of a daemon without
 settings, on snapshots of the sizes, one of them without the objective, which by default is a day.
 
-How sizes change is a model, the same for both sides:
-
-    an update hits one of its group's hot rows, each as likely as any other, so that a log that stands for `n` bytes of
-    updates over `h` bytes of hot rows holds h * (1 - e^(-n/h)) bytes once it is merged;
-    an insert is never written again, and `INSERT_RATIO` of its bytes are what the base grows by.
+How sizes change is a model, the same for all sides and for `lakeward simulate`:
+`services/compaction/simulation/replay.py`.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 import random
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from datetime import UTC
 from pathlib import Path
 
 from lakeward.config.settings import Settings
-from lakeward.format.timeline.instant import Instant
+from lakeward.format.timeline.instant import format_instant_time, parse_instant_time
 from lakeward.services.compaction.job import TableCompaction
-from lakeward.table.file_group import FileGroup
-from lakeward.table.timeline.timeline_reader import LogCompaction
-from tests.synthetic_table import completed, file_group, log_compacted, minute, snapshot_of
+from lakeward.services.compaction.plan.decision import Choice
+from lakeward.services.compaction.simulation.replay import SizedGroups, SizedMerge, SizeModel
+from tests.synthetic_table import minute, snapshot_of
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "write-amplification.md"
 
@@ -45,9 +41,6 @@ MINUTES = 20
 
 BY_COST = Settings.model_validate({"defaults": {"planner": {"planner.policy": "cost", "planner.reads": "10/day"}}})
 WITHOUT_OBJECTIVE = Settings.model_validate({"defaults": {"objective": "none"}})
-
-INSERT_RATIO = 0.35
-"""Bytes of a Parquet base for each byte of an Avro log (hoodie.logfile.to.parquet.compression.ratio)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,125 +130,78 @@ WORKLOADS = (
 
 
 @dataclass(slots=True)
-class Log:
-    instant: str
-    update_bytes: int
-    """Update bytes that were written; a merged log stands for all that its sources stand for."""
-    insert_bytes: int
-    size: int
-
-
-@dataclass(slots=True)
-class Group:
-    base: tuple[str, int] | None
-    live: list[Log] = field(default_factory=list)
-    dead: list[Log] = field(default_factory=list)
-    """Sources of log compactions, which stay until the next full compaction."""
-    compactions: list[LogCompaction] = field(default_factory=list)
-
-
-@dataclass(slots=True)
 class Side:
     """One table under one way to plan."""
 
     workload: Workload
-    groups: list[Group]
-    instants: list[Instant] = field(default_factory=list)
+    groups: SizedGroups
     written: int = 0
-    rewritten: int = 0
-    read: int = 0
-    fulls: int = 0
-    logs: int = 0
+    merges: list[SizedMerge] = field(default_factory=list)
     live_seen: list[int] = field(default_factory=list)
     """Live logs over all groups, after each commit and what followed it."""
     amplification_seen: list[float] = field(default_factory=list)
     live_max: int = 0
 
-    def write(self, at: str, write: Write) -> None:
-        size = write.update_bytes + write.insert_bytes
-        self.groups[write.group].live.append(Log(at, write.update_bytes, write.insert_bytes, size))
-        self.written += size
+    @property
+    def rewritten(self) -> int:
+        return sum(merge.written_bytes for merge in self.merges)
 
-    def full(self, number: int, at: str) -> None:
-        group = self.groups[number]
-        base_bytes = group.base[1] if group.base else 0
-        self.read += base_bytes + sum(log.size for log in group.live)
-        grown = base_bytes + round(sum(log.insert_bytes for log in group.live) * INSERT_RATIO)
-        self.rewritten += grown
-        self.groups[number] = Group((at, grown))
-        self.fulls += 1
-
-    def log(self, number: int, at: str, sources: frozenset[str]) -> None:
-        group = self.groups[number]
-        run = [log for log in group.live if log_name(number, log.instant) in sources]
-        updates, inserts = sum(log.update_bytes for log in run), sum(log.insert_bytes for log in run)
-        hot = self.workload.hot_bytes
-        output = Log(at, updates, inserts, round(hot * -math.expm1(-updates / hot)) + inserts)
-        self.read += sum(log.size for log in run)
-        self.rewritten += output.size
-        group.dead += run
-        first = group.live.index(run[0])
-        group.live = [*group.live[:first], output, *group.live[first + len(run) :]]
-        group.compactions.append(LogCompaction(at, sources))
-        self.logs += 1
+    def count(self, choice: Choice) -> int:
+        return sum(merge.choice is choice for merge in self.merges)
 
     def scan(self) -> None:
-        live = [len(group.live) for group in self.groups]
-        base = sum(group.base[1] for group in self.groups if group.base)
-        self.live_seen.append(sum(live))
-        self.live_max = max(self.live_max, *live)
-        self.amplification_seen.append((base + sum(log.size for g in self.groups for log in g.live)) / max(1, base))
+        sums = self.groups.sums
+        self.live_seen.append(sums.logs)
+        self.live_max = max(self.live_max, *(len(group.live) for group in self.groups.groups.values()))
+        base = sums.base_bytes
+        self.amplification_seen.append((base + sums.log_bytes) / max(1, base))
 
 
-def log_name(number: int, instant: str) -> str:
-    return f".{number:04}-0_{instant}.log.1_0-0-0"
+Plan = Callable[[Side, int], None]
 
 
-def plan_as_hudi_does(side: Side, at: str) -> None:
-    for number, group in enumerate(side.groups):
+def plan_as_hudi_does(side: Side, at: int) -> None:
+    for number, group in side.groups.groups.items():
         if group.live:
-            side.full(number, at)
+            side.merges.append(side.groups.full(number, began=at))
 
 
-def plan_as_the_daemon_does(side: Side, at: str, *, settings: Settings) -> None:
-    found: list[FileGroup] = []
-    compactions: dict[tuple[str, str], tuple[LogCompaction, ...]] = {}
-    for number, group in enumerate(side.groups):
-        if group.live:
-            logs = [(log.instant, log.size) for log in (*group.live, *group.dead)]
-            found.append(file_group("p", f"{number:04}-0", base=group.base, logs=logs))
-            compactions["p", f"{number:04}-0"] = tuple(group.compactions)
-    snapshot = snapshot_of(found, side.instants, log_compactions=compactions)
-    operations = TableCompaction().rules(settings.table("t", "/t"))(snapshot, at, {}).operations
-    if any(operation.operation_type == "FULL" for operation in operations):
-        side.instants += completed(at, "commit")
-    if any(operation.operation_type == "LOG" for operation in operations):
-        side.instants += log_compacted(at)
-    for operation in operations:
-        number = int(operation.file_id[:4])
-        if operation.operation_type == "FULL":
-            side.full(number, at)
-        else:
-            side.log(number, at, frozenset(operation.log_files))
+def by_daemon(settings: Settings) -> Plan:
+    planner = TableCompaction().rules(settings.table("t", "/t"))
+
+    def plan(side: Side, at: int) -> None:
+        outcome = planner(side.groups.snapshot(), format_instant_time(at, UTC), {})
+        side.merges += side.groups.carry_out(outcome, at)
+
+    return plan
 
 
-def by_daemon(settings: Settings) -> Callable[[Side, str], None]:
-    return partial(plan_as_the_daemon_does, settings=settings)
-
-
-def replay(workload: Workload, plan: Callable[[Side, str], None], seed: int) -> Side:
+def replay(workload: Workload, plan: Plan, seed: int) -> Side:
     chance = random.Random(seed)
-    groups = [Group((minute(0), size) if size else None) for size in workload.base_bytes]
-    side = Side(workload, groups)
+    ids = [("p", f"{number:04}-0") for number in range(len(workload.base_bytes))]
+    config = snapshot_of([], []).config
+    side = Side(workload, SizedGroups(ids, config, SizeModel(hot_bytes=workload.hot_bytes)))
+    for number, size in enumerate(workload.base_bytes):
+        if size:
+            side.groups.write_base(number, at=moment(0), size=size)
     for commit in range(COMMITS):
-        at = 10 + MINUTES * commit
+        minutes = 10 + MINUTES * commit
+        at = moment(minutes)
         for write in workload.writes(chance, commit):
-            side.write(minute(at), write)
-        side.instants += completed(minute(at), "deltacommit")
+            side.groups.write_log(
+                write.group, began=at, at=at, update_bytes=write.update_bytes, insert_bytes=write.insert_bytes
+            )
+            side.written += write.update_bytes + write.insert_bytes
+        side.groups.committed(at)
         if commit % EVERY == EVERY - 1:
-            plan(side, minute(at + 1))
+            plan(side, moment(minutes + 1))
         side.scan()
     return side
+
+
+def moment(number: int) -> int:
+    """A minute of the first day of 2026 and the following, in milliseconds since the epoch."""
+    return parse_instant_time(minute(number), UTC)
 
 
 def page(seed: int) -> str:
@@ -285,7 +231,7 @@ def _table(seed: int) -> Iterator[str]:
         }
         for name, side in sides.items():
             first = name == "Hudi's default"
-            mean_live = sum(side.live_seen) / len(side.live_seen) / len(side.groups)
+            mean_live = sum(side.live_seen) / len(side.live_seen) / len(side.workload.base_bytes)
             over_base = sum(side.amplification_seen) / len(side.amplification_seen) - 1
             yield " | ".join(
                 [
@@ -294,8 +240,8 @@ def _table(seed: int) -> Iterator[str]:
                     name,
                     f"{side.rewritten / GIB:.1f} GiB",
                     f"{1 + side.rewritten / side.written:.1f}",
-                    f"{side.fulls:,}",
-                    f"{side.logs:,}",
+                    f"{side.count(Choice.FULL):,}",
+                    f"{side.count(Choice.LOG):,}",
                     f"{over_base:.1%}",
                     f"{mean_live:.1f}, at most {side.live_max} |",
                 ]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC
 from typing import Any
 
 from lakeward.format.file_name import CDC_SUFFIX, LogFileName
 from lakeward.format.timeline.instant import Instant, State, instant_file_name, parse_instant
+from lakeward.services.compaction.simulation.replay import sized_snapshot
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, LogFile
 from lakeward.table.file_system_view import PartitionFiles
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.table_config import LoadedConfig, TableConfig
-from lakeward.table.timeline.timeline import Timeline
-from lakeward.table.timeline.timezone import TimelineZone, ZoneSource
+from lakeward.table.table_config import TableConfig
 
 TOKEN = "0-0-0"
 
@@ -94,32 +93,9 @@ def snapshot_of(
         }
     )
     replaced = [group for group in fields.get("replaced_groups", ()) if isinstance(group, FileGroup)]
-    return TableSnapshot(
-        **{
-            "base_path": "/table",
-            "loaded_config": LoadedConfig(config, "hoodie.properties", backup_present=False, checksum_ok=True),
-            "timeline": Timeline(tuple(sorted(instants, key=lambda i: (i.time, i.state == State.COMPLETED)))),
-            "zone": TimelineZone(ZoneSource.TABLE, UTC, "hoodie.table.timeline.timezone is UTC"),
-            "partitions": tuple(sorted({group.partition_path for group in groups})),
-            "file_groups": tuple(groups),
-            "frozen": (),
-            "uncommitted_files": (),
-            "unrecognised_files": (),
-            "links": (),
-            "replaced": {},
-            "pending_compactions": {},
-            "pending_log_compactions": {},
-            "pending_clusterings": {},
-            "plans": {},
-            "schema": None,
-            "schema_history": None,
-            "latest_schema": None,
-            "base_file_facts": (),
-            "archive_problems": (),
-            "files": _files_of((*groups, *replaced)),
-        }
-        | fields
-    )
+    ordered = sorted(instants, key=lambda i: (i.time, i.state == State.COMPLETED))
+    found = sized_snapshot(groups, ordered, config, {}, _files_of((*groups, *replaced)))
+    return dataclasses.replace(found, **fields)
 
 
 def _files_of(groups: Iterable[FileGroup]) -> tuple[PartitionFiles, ...]:

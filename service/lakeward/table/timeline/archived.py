@@ -205,6 +205,28 @@ def load_archived_commits(
     raise AssertionError("the loop returns or raises")
 
 
+def each_archived_commit(
+    storage: Storage, base_path: str, config: TableConfig, *, actions: Collection[str]
+) -> Iterator[HistoryRow]:
+    """Completed instants of the layout-2 history, each once, in no order; a few of them are in memory at a time. Raises
+    `BrokenFile`."""
+    if config.layout < 2:
+        return
+    folder = history_folder(base_path, config)
+    given: set[str] = set()
+    for look in range(_LOOKS):
+        try:
+            for file in load_history(storage, folder).sizes:
+                for row in _each_row(storage, join(folder, file.name)):
+                    if row.action in actions and row.time not in given:
+                        given.add(row.time)
+                        yield row
+            return
+        except NotFound as gone:
+            if look + 1 == _LOOKS:
+                raise BrokenFile(f"The history in {folder} cannot be read.", why=str(gone)) from gone
+
+
 def _read_commits(
     storage: Storage,
     folder: str,
@@ -213,8 +235,6 @@ def _read_commits(
     number: int,
     after: str | None,
 ) -> ArchivedCommits:
-    from lakeward.format.timeline.history_file import decode_rows  # with Arrow, which watching tables does without
-
     files = load_history(storage, folder).sizes
     times: dict[str, tuple[str, HistoryFile]] = {}
     for file in files:
@@ -224,11 +244,17 @@ def _read_commits(
     first = sorted(times, key=lambda time: (times[time][0], comparable_time(time)))[:number]
     found: dict[str, HistoryRow] = {}
     for file in {times[time][1] for time in first}:
-        with storage.open_input(join(folder, file.name)) as source:
-            rows = decode_rows(source, path=join(folder, file.name))
-            found.update({row.time: row for row in rows if row.time in times and row.action in actions})
+        rows = _each_row(storage, join(folder, file.name))
+        found.update({row.time: row for row in rows if row.time in times and row.action in actions})
     newest = max((completed for completed, _ in times.values()), default=None)
     return ArchivedCommits(tuple(found[time] for time in first), len(times), newest)
+
+
+def _each_row(storage: Storage, path: str) -> Iterator[HistoryRow]:
+    from lakeward.format.timeline.history_file import decode_rows  # with Arrow, which watching tables does without
+
+    with storage.open_input(path) as source:
+        yield from decode_rows(source, path=path)
 
 
 def load_history(storage: Storage, folder: str) -> History:

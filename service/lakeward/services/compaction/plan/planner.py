@@ -48,7 +48,7 @@ class HybridCompactionPlanGenerator:
     """The planner: RFC-103's rules or what pays, and the objective before them."""
 
     def __init__(self, options: HybridOptions | None = None) -> None:
-        self._options = options or HybridOptions()
+        self.options = options or HybridOptions()
 
     def generate(
         self,
@@ -67,11 +67,11 @@ class HybridCompactionPlanGenerator:
             whole: groups whose LOG has to start at the oldest log, for what was found in their logs.
             without_log: groups of which no LOG is made, for that.
         """
-        rules = GroupRules(snapshot, self._options, at, excluded or {}, whole, without_log)
+        rules = GroupRules(snapshot, self.options, at, excluded or {}, whole, without_log)
         groups = sorted(snapshot.file_groups, key=lambda group: (group.partition_path, group.file_id))
         choices = [rules.decide(group, slice_) for group in groups if (slice_ := group.latest_slice) is not None]
 
-        key = self._options.selection.order()
+        key = self.options.selection.order()
         wanted = [index for index, choice in enumerate(choices) if choice.cost is not None]
         wanted.sort(
             key=lambda index: (
@@ -79,9 +79,9 @@ class HybridCompactionPlanGenerator:
                 key(choices[index].profile, choices[index].benefit),
             )
         )
-        if self._options.selection.has_budget and self._options.only is not Choice.FULL:
+        if self.options.selection.has_budget and self.options.only is not Choice.FULL:
             io_bytes = [choice.cost.io_bytes if choice.cost is not None else 0 for choice in choices]
-            taken = within_budget(io_bytes, wanted, self._options.budget_bytes)
+            taken = within_budget(io_bytes, wanted, self.options.budget_bytes)
         else:
             taken = wanted
         fits = set(taken)
@@ -99,6 +99,10 @@ class Planner:
     are excluded, each with its reason, whose LOG has to start at the oldest log, and of which none is made."""
 
     generator: HybridCompactionPlanGenerator
+
+    @property
+    def options(self) -> HybridOptions:
+        return self.generator.options
 
     def __call__(
         self,

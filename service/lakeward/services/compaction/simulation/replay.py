@@ -1,0 +1,660 @@
+"""A trace carried out again, with a planner in place of what was decided: which bytes are written and read, and when.
+
+    each commit of the trace -> sizes of file groups -> the planner, on a snapshot of them -> its merges, at once
+         between two commits -> readers pay for the logs that they meet; the planner is asked where time alone decides
+
+Sizes after a merge are a model (`SizeModel`):
+
+    base     what it was, and `growth` bytes for each byte of logs that was inserted; where no commit counts inserts,
+             `drift` bytes for each byte
+    LOG      inserts as they are; updates hit a group's rows alike, so that n bytes over rows of h bytes become
+             h * (1 - e^(-n/h))
+
+Both are measured on the compactions of the trace. `measure_fit` says how good all of it is: the compactions that were
+really made, with their sizes by the model, each with the growth that was measured before it.
+
+A merge takes no time and conflicts with nothing; files that it replaced are kept for `KEPT_COMMITS` more commits.
+
+Touches: nothing.
+Keeps:   1. with the sizes that were, the compactions of a trace write what its commits say;
+         2. a planner is asked with what was there at that moment, and what it chose is carried out before the next
+            commit;
+         3. the memory of a replay grows with file groups and their files, not with commits.
+See:     docs/decisions/0172-what-would-have-happened.md
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC
+
+from lakeward.format.file_name import LogFileName
+from lakeward.format.timeline.instant import Instant, State, format_instant_time, instant_file_name
+from lakeward.services.compaction.plan.cost import Cost, full_cost, log_cost
+from lakeward.services.compaction.plan.decision import Choice, Form, PlanOutcome
+from lakeward.services.compaction.plan.objective import GRID, due_from
+from lakeward.services.compaction.plan.pay_back import BASE_OF_LOG, DAY, distinct_bytes, read_seconds
+from lakeward.services.compaction.plan.planner import Planner
+from lakeward.services.compaction.plan.trigger import Ages, table_fires
+from lakeward.services.compaction.simulation.trace import CommitAuthor, Trace, TracedCommit, TracedFile
+from lakeward.table.backlog import read_amplification
+from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, LogFile
+from lakeward.table.file_system_view import GroupId, PartitionFiles
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import LoadedConfig, TableConfig
+from lakeward.table.timeline.timeline import Timeline
+from lakeward.table.timeline.timeline_reader import LogCompaction
+from lakeward.table.timeline.timezone import TimelineZone, ZoneSource
+
+TOKEN = "0-0-0"
+KEPT_COMMITS = 10
+"""Commits for which Hudi's cleaner keeps what was replaced (hoodie.clean.commits.retained)."""
+SPANS = 48
+"""Parts of a replay that figures over time are of."""
+GROWTH_MAX = 4.0
+ERROR_MAX = 0.15
+"""How far the bytes of the model may be from those that were written, for its figures to be facts."""
+_DELTAS_MIN = 1024
+"""Delta commits that a trigger may count; with a greater one, as many as that."""
+_STEP_EACH = 100
+_UTC = TimelineZone(ZoneSource.TABLE, UTC, "hoodie.table.timeline.timezone is UTC")
+
+
+def sized_snapshot(
+    groups: Sequence[FileGroup],
+    instants: Sequence[Instant],
+    config: TableConfig,
+    log_compactions: Mapping[GroupId, tuple[LogCompaction, ...]],
+    files: tuple[PartitionFiles, ...] = (),
+) -> TableSnapshot:
+    """The snapshot of a table that exists as sizes only, as far as planners ask."""
+    return TableSnapshot(
+        base_path="/table",
+        loaded_config=LoadedConfig(config, "hoodie.properties", backup_present=False, checksum_ok=True),
+        timeline=Timeline(tuple(instants)),
+        zone=_UTC,
+        partitions=tuple(sorted({group.partition_path for group in groups})),
+        file_groups=tuple(groups),
+        frozen=(),
+        uncommitted_files=(),
+        unrecognised_files=(),
+        links=(),
+        replaced={},
+        pending_compactions={},
+        pending_log_compactions={},
+        pending_clusterings={},
+        plans={},
+        schema=None,
+        schema_history=None,
+        latest_schema=None,
+        base_file_facts=(),
+        archive_problems=(),
+        log_compactions=log_compactions,
+        files=files,
+    )
+
+
+@dataclass(slots=True)
+class SizeModel:
+    hot_bytes: int | None = None
+    """Bytes of the rows of a group that updates hit; None: all of its base, as rows of logs."""
+    inserted: int = 0
+    """Bytes that the logs of the FULLs before had of inserts, of updates, and by which they made bases grow."""
+    updated: int = 0
+    grown: int = 0
+
+    def learn(self, merge: SizedMerge) -> None:
+        if merge.choice is Choice.FULL:
+            self.inserted += merge.inserted_bytes
+            self.updated += merge.updated_bytes
+            self.grown += merge.grown_bytes
+
+    @property
+    def growth(self) -> float:
+        """Bytes of a base for each byte that was inserted by logs."""
+        return _clamped(self.grown / self.inserted) if self.inserted else BASE_OF_LOG
+
+    @property
+    def drift(self) -> float:
+        """The same for each byte of updates, where commits call all rows updates: some writers do not look."""
+        return _clamped(self.grown / self.updated) if self.updated and not self.inserted else 0.0
+
+    def base_bytes(self, group: SizedGroup, logs: Sequence[SizedLog]) -> int:
+        """What a FULL writes."""
+        inserted, updated = sum(log.insert_bytes for log in logs), sum(log.update_bytes for log in logs)
+        return (group.base_bytes or 0) + round(inserted * self.growth + updated * self.drift)
+
+    def log_bytes(self, group: SizedGroup, run: Sequence[SizedLog]) -> int:
+        """What a LOG writes."""
+        updates = sum(log.update_bytes for log in run)
+        rows_bytes = (group.base_bytes or 0) / BASE_OF_LOG if self.hot_bytes is None else self.hot_bytes
+        return round(distinct_bytes(updates, rows_bytes)) + sum(log.insert_bytes for log in run)
+
+
+@dataclass(slots=True)
+class SizedLog:
+    began: int
+    at: int
+    file: LogFile
+    update_bytes: int
+    """What was written; the output of a LOG stands for all that its sources do."""
+    insert_bytes: int
+
+
+@dataclass(slots=True)
+class SizedGroup:
+    base_at: int = 0
+    base_bytes: int | None = None
+    live: list[SizedLog] = field(default_factory=list)
+    dead: list[SizedLog] = field(default_factory=list)
+    """Logs that LOGs have merged, until the next FULL."""
+    merged: list[LogCompaction] = field(default_factory=list)
+
+    @property
+    def sums(self) -> SizeSums:
+        live, dead = (sum(log.file.size for log in logs) for logs in (self.live, self.dead))
+        return SizeSums(self.base_bytes or 0, self.base_bytes or live, len(self.live), live, len(self.dead), dead)
+
+    @property
+    def oldest(self) -> int | None:
+        """When the oldest log completed that is in no base yet."""
+        return min((log.at for log in (*self.live, *self.dead)), default=None)
+
+
+@dataclass(slots=True)
+class SizeSums:
+    """What a reader of all file groups meets."""
+
+    base_bytes: int = 0
+    merged_bytes: int = 0
+    """What it would read if all was merged."""
+    logs: int = 0
+    log_bytes: int = 0
+    superseded: int = 0
+    superseded_bytes: int = 0
+
+    @property
+    def opened(self) -> int:
+        return self.logs + self.superseded
+
+    @property
+    def amplification(self) -> float:
+        return read_amplification(read_bytes=self.base_bytes + self.log_bytes, merged_bytes=self.merged_bytes)
+
+    def plus(self, other: SizeSums, sign: int) -> None:
+        self.base_bytes += sign * other.base_bytes
+        self.merged_bytes += sign * other.merged_bytes
+        self.logs += sign * other.logs
+        self.log_bytes += sign * other.log_bytes
+        self.superseded += sign * other.superseded
+        self.superseded_bytes += sign * other.superseded_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SizedMerge:
+    """A FULL or a LOG that was carried out."""
+
+    choice: Choice
+    cost: Cost
+    written_bytes: int
+    inserted_bytes: int
+    """What its logs had of inserts, and of updates."""
+    updated_bytes: int
+    grown_bytes: int
+    """What a FULL's base has more than the one before."""
+
+
+class SizedGroups:
+    """The file groups of a table as sizes, from commit to commit."""
+
+    def __init__(self, ids: Sequence[GroupId], config: TableConfig, model: SizeModel, *, deltas_max: int = 0) -> None:
+        """
+        Args:
+            deltas_max: the delta commits that a trigger counts to.
+        """
+        self.ids, self.config, self.model = ids, config, model
+        self.numbers = {group_id: number for number, group_id in enumerate(ids)}
+        self.groups: dict[int, SizedGroup] = {}
+        self.sums = SizeSums()
+        self.commits = 0
+        self.kept_bytes = 0
+        """What was replaced and is not cleaned yet."""
+        self._going: deque[tuple[int, int]] = deque()
+        self._plans: list[Instant] = []
+        self._deltas: list[Instant] = []
+        self._deltas_max = max(_DELTAS_MIN, deltas_max)
+        self._names = 0
+        self._oldest: int | None = None
+        self._oldest_known = True
+
+    @property
+    def oldest(self) -> int | None:
+        """When the oldest log completed that is in no base yet."""
+        if not self._oldest_known:
+            found = (oldest for group in self.groups.values() if (oldest := group.oldest) is not None)
+            self._oldest, self._oldest_known = min(found, default=None), True
+        return self._oldest
+
+    @property
+    def storage_bytes(self) -> int:
+        return self.sums.base_bytes + self.sums.log_bytes + self.sums.superseded_bytes + self.kept_bytes
+
+    def committed(self, at: int, *, is_delta: bool = True) -> None:
+        """A commit completed whose files are here."""
+        self.commits += 1
+        while self._going and self._going[0][0] <= self.commits - KEPT_COMMITS:
+            self.kept_bytes -= self._going.popleft()[1]
+        if is_delta:
+            self._deltas.append(_completed(at, "deltacommit"))
+            if len(self._deltas) > 2 * self._deltas_max:
+                del self._deltas[1 : -self._deltas_max]  # the first one is where time begins for a trigger
+
+    def write_log(self, number: int, *, began: int, at: int, update_bytes: int, insert_bytes: int) -> None:
+        group = self.groups.setdefault(number, SizedGroup())
+        before = group.sums
+        size = update_bytes + insert_bytes
+        group.live.append(SizedLog(began, at, self._log_file(number, at, size), update_bytes, insert_bytes))
+        if self._oldest_known:
+            self._oldest = at if self._oldest is None else min(self._oldest, at)
+        self._count(group, before)
+
+    def write_base(self, number: int, *, at: int, size: int) -> None:
+        """A writer's base, or a clustering's: logs that are there stay on it."""
+        group = self.groups.setdefault(number, SizedGroup())
+        before = group.sums
+        if group.base_bytes:
+            self._let_go(group.base_bytes)
+        group.base_at, group.base_bytes = at, size
+        self._count(group, before)
+
+    def drop(self, number: int) -> None:
+        """Readers see the group no more."""
+        if (group := self.groups.pop(number, None)) is not None:
+            sums, self._oldest_known = group.sums, False
+            self._let_go(sums.base_bytes + sums.log_bytes + sums.superseded_bytes)
+            self.sums.plus(sums, -1)
+
+    def full(self, number: int, *, began: int, size: int | None = None) -> SizedMerge:
+        """FULL over the logs that were complete when it began.
+
+        Args:
+            size: of the new base; None: by the model.
+        """
+        group = self.groups.setdefault(number, SizedGroup())
+        before = group.sums
+        logs = [log for log in group.live if log.at <= began]
+        old_bytes, log_bytes = group.base_bytes or 0, sum(log.file.size for log in logs)
+        cost = full_cost(base_bytes=old_bytes, log_bytes=log_bytes, logs=len(logs))
+        written = self.model.base_bytes(group, logs) if size is None else size
+        inserted, updated = sum(log.insert_bytes for log in logs), sum(log.update_bytes for log in logs)
+        self._let_go(old_bytes + log_bytes + sum(log.file.size for log in group.dead))
+        group.base_at, group.base_bytes = began, written
+        group.live = [log for log in group.live if log.at > began]
+        group.dead, group.merged = [], []
+        self._oldest_known = False
+        self._count(group, before)
+        return SizedMerge(Choice.FULL, cost, written, inserted, updated, written - old_bytes)
+
+    def log(self, number: int, *, began: int, at: int, run: Sequence[SizedLog], size: int | None = None) -> SizedMerge:
+        """LOG over live logs that are neighbours."""
+        group = self.groups[number]
+        before = group.sums
+        cost = log_cost(run_bytes=sum(log.file.size for log in run), logs=len(run))
+        written = self.model.log_bytes(group, run) if size is None else size
+        updates, inserts = sum(log.update_bytes for log in run), sum(log.insert_bytes for log in run)
+        output = SizedLog(began, at, self._log_file(number, at, written), updates, inserts)
+        first = group.live.index(run[0])
+        taken = {log.file.file_name for log in run}
+        rest = [log for log in group.live if log.file.file_name not in taken]
+        group.live = [*rest[:first], output, *rest[first:]]
+        group.dead += run
+        is_lsm_tree = self.config.is_lsm_tree
+        group.merged.append(LogCompaction(output.file.instant, frozenset(taken), ranks_last=is_lsm_tree))
+        self._count(group, before)
+        return SizedMerge(Choice.LOG, cost, written, inserts, updates, 0)
+
+    def run_of(self, number: int, names: Sequence[str]) -> list[SizedLog]:
+        """The live logs of these names."""
+        wanted = set(names)
+        return [log for log in self.groups[number].live if log.file.file_name in wanted]
+
+    def carry_out(self, outcome: PlanOutcome, at: int) -> list[SizedMerge]:
+        """What a planner chose, done at that moment."""
+        done = []
+        for operation in outcome.operations:
+            number = self.numbers[operation.partition_path, operation.file_id]
+            if operation.operation_type == Choice.FULL:
+                done.append(self.full(number, began=at))
+            else:
+                run = self.run_of(number, operation.run or operation.log_files)
+                done.append(self.log(number, began=at, at=at, run=run))
+        if done:
+            self.committed(at, is_delta=False)
+            is_full = outcome.form is Form.HYBRID or any(merge.choice is Choice.FULL for merge in done)
+            self.planned(at, is_full=is_full)
+        return done
+
+    def planned(self, at: int, *, is_full: bool) -> None:
+        """A compaction was requested at that moment and is done: triggers count from there."""
+        time = format_instant_time(at, UTC)
+        if is_full:
+            self._plans = [_completed(at, "commit")]
+        else:
+            name = instant_file_name(time, "logcompaction", State.REQUESTED, 2)
+            requested = Instant(time, "logcompaction", State.REQUESTED, None, name)
+            self._plans = [requested, _completed(at, "deltacommit")]
+        self._deltas = [each for each in self._deltas if each.time > time]
+
+    def timeline(self) -> Timeline:
+        """What triggers ask: the newest plan, and delta commits since."""
+        return Timeline((*self._plans, *self._deltas))
+
+    def snapshot(self, *, older_than: int | None = None) -> TableSnapshot:
+        """The file groups that have logs.
+
+        Args:
+            older_than: those alone whose oldest log completed by then.
+        """
+        found: list[FileGroup] = []
+        merged: dict[GroupId, tuple[LogCompaction, ...]] = {}
+        for number, group in self.groups.items():
+            if not group.live or (older_than is not None and (group.oldest or 0) > older_than):
+                continue
+            found.append(self._file_group(number, group))
+            if group.merged:
+                merged[self.ids[number]] = tuple(group.merged)
+        return sized_snapshot(found, self.timeline().instants, self.config, merged)
+
+    def _file_group(self, number: int, group: SizedGroup) -> FileGroup:
+        partition, file_id = self.ids[number]
+        logs = tuple(sorted((log.file for log in (*group.live, *group.dead)), key=lambda log: log.name.sort_key))
+        base = None
+        instant = logs[0].instant
+        if group.base_bytes is not None:
+            instant = format_instant_time(group.base_at, UTC)
+            name = f"{file_id}_{TOKEN}_{instant}.parquet"
+            base = BaseFile(file_id, instant, name, partition, group.base_bytes, TOKEN)
+        return FileGroup(partition, file_id, (FileSlice(partition, file_id, instant, base, logs),))
+
+    def _log_file(self, number: int, at: int, size: int) -> LogFile:
+        partition, file_id = self.ids[number]
+        self._names += 1
+        return LogFile(LogFileName(file_id, format_instant_time(at, UTC), self._names, TOKEN), partition, size)
+
+    def _count(self, group: SizedGroup, before: SizeSums) -> None:
+        self.sums.plus(before, -1)
+        self.sums.plus(group.sums, 1)
+
+    def _let_go(self, size: int) -> None:
+        self._going.append((self.commits, size))
+        self.kept_bytes += size
+
+
+def _completed(at: int, action: str) -> Instant:
+    time = format_instant_time(at, UTC)
+    return Instant(
+        time, action, State.COMPLETED, time, instant_file_name(time, action, State.COMPLETED, 2, completion_time=time)
+    )
+
+
+@dataclass(slots=True)
+class Span:
+    """Means over a part of a replay."""
+
+    seconds: float = 0.0
+    opened: float = 0.0
+    """Logs that a query of all file groups opens."""
+    amplification: float = 0.0
+    storage_bytes: float = 0.0
+
+    def add(self, groups: SizedGroups, seconds: float) -> None:
+        self.seconds += seconds
+        share = seconds / self.seconds if self.seconds else 0.0
+        self.opened += share * (groups.sums.opened - self.opened)
+        self.amplification += share * (groups.sums.amplification - self.amplification)
+        self.storage_bytes += share * (groups.storage_bytes - self.storage_bytes)
+
+
+@dataclass(slots=True)
+class ReplayedFigures:
+    """What a policy would have written and read."""
+
+    writer_bytes: int = 0
+    clustering_bytes: int = 0
+    compaction_bytes: int = 0
+    compaction_read_bytes: int = 0
+    fulls: int = 0
+    logs: int = 0
+    jobs: int = 0
+    job_seconds: float = 0.0
+    """Core-seconds."""
+    reader_seconds: float = 0.0
+    """Core-seconds for logs; reading bases costs each policy the same."""
+    opened_max: int = 0
+    storage_bytes_max: int = 0
+    spans: list[Span] = field(default_factory=lambda: [Span() for _ in range(SPANS)])
+
+    @property
+    def service_bytes(self) -> int:
+        return self.compaction_bytes + self.clustering_bytes
+
+    @property
+    def write_amplification(self) -> float:
+        """Bytes that reach storage for each byte that writers wrote, themselves included."""
+        return 1 + self.service_bytes / self.writer_bytes if self.writer_bytes else 1.0
+
+    def mean(self, of: Callable[[Span], float]) -> float:
+        seconds = sum(span.seconds for span in self.spans)
+        return sum(of(span) * span.seconds for span in self.spans) / seconds if seconds else 0.0
+
+    def wrote(self, commit: TracedCommit) -> None:
+        size = sum(file.size for file in commit.files)
+        if commit.author is CommitAuthor.WRITER:
+            self.writer_bytes += size
+        else:
+            self.clustering_bytes += size
+
+    def merged(self, merges: Sequence[SizedMerge], *, jobs: int) -> None:
+        self.jobs += jobs
+        for merge in merges:
+            self.compaction_bytes += merge.written_bytes
+            self.compaction_read_bytes += merge.cost.read_bytes
+            self.job_seconds += merge.cost.core_seconds
+            self.fulls += merge.choice is Choice.FULL
+            self.logs += merge.choice is Choice.LOG
+
+
+OnStep = Callable[[float], None]
+"""Takes the part of a replay that is done."""
+
+
+def replay(
+    trace: Trace,
+    *,
+    planner: Planner | None,
+    model: SizeModel,
+    reads_per_day: float,
+    on_step: OnStep = lambda done: None,
+) -> ReplayedFigures:
+    """What a planner would have done; or, without one, what was done, with the sizes that were.
+
+    Args:
+        reads_per_day: how often each partition is read.
+    """
+    trigger = None if planner is None else planner.options.table_trigger
+    groups = SizedGroups(trace.groups, trace.config, model, deltas_max=trigger.delta_commits if trigger else 0)
+    figures = ReplayedFigures()
+    clock = _ManualClock(trace, groups, figures, reads_per_day)
+    for number, commit in enumerate(trace.commits):
+        if number % _STEP_EACH == 0:
+            on_step(number / len(trace.commits))
+        if commit.at <= trace.begins:
+            _apply(groups, commit)
+            continue
+        if planner is not None:
+            clock.look_until(commit.at, planner)
+        clock.advance(commit.at)
+        if commit.author is CommitAuthor.COMPACTION:
+            if planner is None:
+                figures.merged(_apply(groups, commit), jobs=1)
+            continue
+        _apply(groups, commit)
+        figures.wrote(commit)
+        if planner is not None:
+            clock.look(commit.at + 1, planner)
+    if planner is not None:
+        clock.look_until(trace.ends, planner)
+    clock.advance(trace.ends)
+    return figures
+
+
+class _ManualClock:
+    """Moves on from one moment of a trace to the next, and readers pay for the time between."""
+
+    def __init__(self, trace: Trace, groups: SizedGroups, figures: ReplayedFigures, reads_per_day: float) -> None:
+        self._groups, self._figures = groups, figures
+        self._reads_per_second = reads_per_day / DAY
+        self._begins = self._now = trace.begins
+        self._span = max(1, trace.ends - trace.begins) / SPANS
+        self._reads_superseded = trace.config.is_lsm_tree
+
+    def advance(self, until: int) -> None:
+        sums, figures = self._groups.sums, self._figures
+        figures.opened_max = max(figures.opened_max, sums.opened)
+        figures.storage_bytes_max = max(figures.storage_bytes_max, self._groups.storage_bytes)
+        log_bytes = sums.log_bytes + (sums.superseded_bytes if self._reads_superseded else 0)
+        seconds = max(0, until - self._now) / 1000
+        figures.reader_seconds += read_seconds(log_bytes, sums.opened) * self._reads_per_second * seconds
+        while self._now < until:
+            number = min(SPANS - 1, int((self._now - self._begins) / self._span))
+            end = until if number == SPANS - 1 else min(until, math.ceil(self._begins + (number + 1) * self._span))
+            figures.spans[number].add(self._groups, (end - self._now) / 1000)
+            self._now = end
+
+    def look_until(self, until: int, planner: Planner) -> None:
+        """Ask the planner where time alone may decide, as long as no commit does."""
+        step = _seconds_between_looks(planner)
+        if step is None:
+            return
+        moment = self._now + math.ceil(step * 1000)
+        while moment < until:
+            self.advance(moment)
+            self.look(moment, planner)
+            moment += math.ceil(step * 1000)
+
+    def look(self, at: int, planner: Planner) -> None:
+        """Ask the planner, and carry out what it chooses."""
+        groups, options, time = self._groups, planner.options, format_instant_time(at, UTC)
+        trigger, older_than = options.table_trigger, None
+        if trigger is not None and not table_fires(trigger, groups.timeline(), Ages(time, UTC)).fires:
+            if not _keeps_objective(planner):
+                return
+            assert options.objective is not None
+            older_than = at - math.floor(due_from(options.objective) * 1000)
+            if groups.oldest is None or groups.oldest > older_than:
+                return  # no group can be due: what the planner would answer is known
+        snapshot = groups.snapshot(older_than=older_than)
+        if not snapshot.file_groups:
+            return
+        outcome = planner(snapshot, time, {})
+        merges = groups.carry_out(outcome, at)
+        plans = 1 if outcome.form is Form.HYBRID else len({merge.choice for merge in merges})
+        self._figures.merged(merges, jobs=plans if merges else 0)
+
+
+def _keeps_objective(planner: Planner) -> bool:
+    return planner.options.objective is not None and planner.options.only is not Choice.LOG
+
+
+def _seconds_between_looks(planner: Planner) -> float | None:
+    """None where only commits make a difference."""
+    options, steps = planner.options, []
+    if _keeps_objective(planner) and options.objective is not None:
+        steps.append(options.objective / GRID)
+    if options.table_trigger is not None and options.table_trigger.counts_seconds:
+        steps.append(max(60.0, options.table_trigger.seconds))
+    return min(steps, default=None)
+
+
+def _apply(groups: SizedGroups, commit: TracedCommit, *, by_model: bool = False) -> list[SizedMerge]:
+    """The commit, with the sizes that its files had; what it merged, where it is a compaction.
+
+    Args:
+        by_model: what is merged has the sizes of the model.
+    """
+    merges = []
+    for number in commit.replaced:
+        groups.drop(number)
+    for file in commit.files:
+        if commit.author is CommitAuthor.COMPACTION:
+            size = None if by_model else file.size
+            merges.append(_merge(groups, commit, file, size))
+        elif file.is_base:
+            groups.write_base(file.group, at=commit.began, size=file.size)
+        else:
+            group = groups.groups.get(file.group)
+            is_first = group is None or (group.base_bytes is None and not group.live)
+            inserts = file.size if is_first else round(file.size * file.insert_share)
+            groups.write_log(
+                file.group, began=commit.began, at=commit.at, update_bytes=file.size - inserts, insert_bytes=inserts
+            )
+    groups.committed(commit.at, is_delta=commit.author is CommitAuthor.WRITER and not commit.replaced)
+    if merges:
+        groups.planned(commit.began, is_full=any(merge.choice is Choice.FULL for merge in merges))
+    return merges
+
+
+def _merge(groups: SizedGroups, commit: TracedCommit, file: TracedFile, size: int | None) -> SizedMerge:
+    if file.is_base:
+        return groups.full(file.group, began=commit.began, size=size)
+    live = groups.groups.setdefault(file.group, SizedGroup()).live
+    # Where no plan says what it merged, it is all that was there.
+    run = [log for log in live if (log.began in file.sources if file.sources else log.at <= commit.began)]
+    if not run:
+        groups.write_log(file.group, began=commit.began, at=commit.at, update_bytes=file.size, insert_bytes=0)
+        return SizedMerge(Choice.LOG, Cost(0, file.size, 0), file.size, 0, file.size, 0)
+    return groups.log(file.group, began=commit.began, at=commit.at, run=run, size=size)
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """How well the model says what the compactions of a trace wrote."""
+
+    real_bytes: int
+    modelled_bytes: int
+    model: SizeModel
+    """What all of its compactions show."""
+
+    @property
+    def factor(self) -> float | None:
+        """Bytes by the model for each byte that was written; None where nothing was."""
+        return self.modelled_bytes / self.real_bytes if self.real_bytes else None
+
+    @property
+    def is_close(self) -> bool:
+        return self.factor is not None and 1 - ERROR_MAX <= self.factor <= 1 + ERROR_MAX
+
+
+def measure_fit(trace: Trace) -> Fit:
+    """The compactions that were made, side by side with the sizes that were and with those of the model. Its growth is
+    at each moment what the compactions before showed, so that none is judged by what it has taught."""
+    model = SizeModel()
+    real, modelled = (SizedGroups(trace.groups, trace.config, each) for each in (SizeModel(), model))
+    real_bytes = modelled_bytes = 0
+    for commit in trace.commits:
+        is_replayed = commit.at > trace.begins
+        done = _apply(real, commit)
+        guessed = _apply(modelled, commit, by_model=is_replayed)
+        if is_replayed:
+            real_bytes += sum(merge.written_bytes for merge in done)
+            modelled_bytes += sum(merge.written_bytes for merge in guessed)
+            for merge in done:
+                model.learn(merge)
+    return Fit(real_bytes, modelled_bytes, model)
+
+
+def _clamped(growth: float) -> float:
+    return min(GROWTH_MAX, max(0.0, growth))
