@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lakeward.cli.main import run
+from lakeward.state.migration import migrate
+from lakeward.state.records import DecisionRecord
+from lakeward.state.store import open_store
+from tests.clocks import SettableClock
 from tests.crash.compacting import everything
 from tests.golden_tables import copy_golden
 from tests.services.bench import PENDING
@@ -230,3 +236,45 @@ def test_a_file_that_a_clustering_replaced_or_made(
     _, document, text = explained(capfd, table, "--file", f"p/{new}")
     assert (document["made_from"], document["went_to"]) == (groups, [])
     assert f"a clustering that gave it rows of file groups {', '.join(groups)}" in text
+
+
+def test_what_was_decided_at_a_time(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The store has each group's sentence then, and since when it was chosen; 3 where nothing is known of that time."""
+    code, document, text = explained(capfd, table, "--at", "2 hours ago")
+    assert (code, document["decisions"], document["known_since"]) == (3, [], None)
+    assert "no daemon's store is there" in text and "none is known" in text
+
+    url = f"sqlite:///{tmp_path}/lakeward.db"
+    config = tmp_path / "lakeward.toml"
+    config.write_text(f'[state]\nurl = "{url}"\n')
+    migrate(url)
+    noon = 1_795_953_600.0  # 2026-11-29 12:00 UTC
+    numbers = {"log_bytes": 900, "base_bytes": 1000, "log_files": 3, "log_ratio": 0.5}
+    with closing(open_store(url, clock=SettableClock(noon))) as store:
+        record, name = store.observations.record_decisions, str(table)
+        full = DecisionRecord("p", "fg1", "FULL", "log-ratio", numbers)
+        later = DecisionRecord("p", "fg2", "FULL", "a-reason-of-a-later-release", numbers)
+        record(name, noon, None, [full, later])
+        record(name, noon + 60, None, [replace(full, choice="NONE", reason="no-logs", numbers={"base_bytes": 1000})])
+    given = ("--config", str(config))
+    code, document, text = explained(capfd, table, "--at", "2026-11-29 12:00:30", *given)
+    decisions = document["decisions"]
+    assert isinstance(decisions, list)
+    (found,) = decisions
+    assert (code, found["file_group"], found["choice"]) == (0, "fg1", "FULL")
+    assert (found["chosen_at"], document["known_since"]) == (noon, noon)
+    assert "As of 2026-11-29 12:00:30" in text and f"by the store {url}" in text
+    assert "more than 50% of the base" in found["explanation"]
+    assert found["explanation"] in text and "Since 2026-11-29 12:00:00" in text
+    assert "fg2" not in text
+    code, document, _ = explained(capfd, table, "--at", "2026-11-29T13:00", *given, "--partition", "p")
+    assert (code, document["decisions"][0]["choice"]) == (0, "NONE")  # type: ignore[index]
+    assert explained(capfd, table, "--at", "2026-11-29T13:00", *given, "--partition", "q")[0] == 3
+    code, document, text = explained(capfd, table, "--at", "2026-11-29 11:59", *given)
+    assert code == 3 and "known since 2026-11-29 12:00:00" in text
+
+    capfd.readouterr()
+    assert run(["explain", str(table), "--at", "now", "--type", "full", "--timezone", "UTC"]) == 2
+    assert "--partition and --file-group go with --at" in capfd.readouterr().err

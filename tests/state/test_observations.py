@@ -35,10 +35,12 @@ def test_only_decisions_that_changed_are_written(store: Store) -> None:
     store.observations.record_decisions("orders", NOW + 5, None, [decision("fg1"), changed])
 
     assert store.observations.decisions("orders") == (
-        decision("fg1", decided_at=NOW),
-        replace(changed, decided_at=NOW + 5),
+        decision("fg1", decided_at=NOW, chosen_at=NOW),
+        replace(changed, decided_at=NOW + 5, chosen_at=NOW + 5),
     )
-    assert store.observations.decisions("orders", limit=1, offset=1) == (replace(changed, decided_at=NOW + 5),)
+    assert store.observations.decisions("orders", limit=1, offset=1) == (
+        replace(changed, decided_at=NOW + 5, chosen_at=NOW + 5),
+    )
     assert store.observations.decided("orders") == (
         Planning("orders", NOW + 5, None, 2),
         store.observations.decisions("orders"),
@@ -69,7 +71,7 @@ def test_clearing_keeps_what_no_timeline_says(store: Store) -> None:
     store.controls.park(ParkedRecord("orders", None, "failed", "often", 5, NOW))
     lease = store.leases.acquire("orders", "h", 60, NOW)
 
-    store.observations.clear()
+    store.observations.clear(NOW + 1)
     assert (
         store.observations.decisions("orders") == ()
         and store.observations.plans("orders") == ()

@@ -15,10 +15,18 @@ from rich.console import Console
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import Refused, UsageError
-from lakeward.base.quantities import format_count, format_iso_time, format_size
+from lakeward.base.quantities import format_count, format_iso_time, format_size, format_time
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
 from lakeward.cli.options.plan_options import PlanArguments
-from lakeward.cli.plan_command import engine_rule_of, explanations_as_json, preview, preview_result, render_explanations
+from lakeward.cli.options.store import TIMEOUT_SECONDS, has_store, opened_store
+from lakeward.cli.plan_command import (
+    decision_as_json,
+    engine_rule_of,
+    explanations_as_json,
+    preview,
+    preview_result,
+    render_explanations,
+)
 from lakeward.cli.result import NOTHING_EXIT, Result
 from lakeward.cli.serviced import judge_of
 from lakeward.cli.services.clean_view import keeper_as_json
@@ -27,15 +35,18 @@ from lakeward.cli.terminal import Rendered, Terminal
 from lakeward.config.permitted_services import permitted_services_of
 from lakeward.config.settings import Writers
 from lakeward.protocol.refusals.eligibility import TableService
+from lakeward.scan.moment import parse_seconds
 from lakeward.services.archive.plan.archive_plan import ArchivePlan
 from lakeward.services.archive.settings import ArchiveSettings
 from lakeward.services.clean.plan.decision import CleanOutcome
 from lakeward.services.clean.plan.storage_states import StorageStates
 from lakeward.services.clean.settings import CleanSettings
 from lakeward.services.compaction.plan.decision import PlanOutcome
+from lakeward.services.compaction.plan.decision_in_words import decision_of, sentence_of
 from lakeward.services.together.explaining.file_explanation import FileExplanation, Gone, explain_in_sentences
 from lakeward.services.together.explaining.instant_explanation import InstantExplanation, instant_in_sentences
 from lakeward.services.together.explaining.table_explanation import JudgedBy, TableExplanation
+from lakeward.state.records import DecisionRecord
 from lakeward.table.snapshot import TableSnapshot
 
 
@@ -54,6 +65,14 @@ def explain(
         str | None,
         typer.Option(metavar="T", help="Explain one instant of the timeline instead, by the digits of its time."),
     ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN",
+            help="What a daemon had decided for each file group at that time: an instant, a date, a date and time, "
+            "or '2 hours ago'. Times without an offset are in the zone of the table's instants.",
+        ),
+    ] = None,
     arguments: PlanArguments,
 ) -> Result:
     """Explain for each file group in one sentence what would happen to it, why, and when that would change; and what
@@ -61,15 +80,21 @@ def explain(
 
     With --file: which slice a file is in, who wrote it, and what keeps it until when: readers, the clean policy, a
     pending plan, a savepoint, the quarantine; or what happened to it. With --instant: what it is, what happened to the
-    files that it wrote, and what keeps it out of the archive. Exit code 3 if nothing is known of the file or instant.
+    files that it wrote, and what keeps it out of the archive. With --at: what a daemon had decided then, from its
+    store, which keeps each choice for 14 days and one a day for 90. Exit code 3 if nothing is known of the file,
+    instant or time.
     """
-    if file is None and instant is None:
+    given = [each for each in (file, instant, at) if each is not None]
+    if not given:
         return _explain_table(opened, arguments)
-    if (file is not None and instant is not None) or not arguments.is_silent:
+    if len(given) > 1 or not (arguments.is_silent or (at is not None and arguments.only_narrows)):
         raise UsageError(
-            "--file and --instant go with nothing that is about a plan, nor with each other.",
-            remedy="Ask for one of them, without --partition, --file-group, --type and --set.",
+            "--file, --instant and --at go with nothing that is about a plan, nor with each other.",
+            why="What was decided at a time may be narrowed to partitions and file groups." if at is not None else "",
+            remedy="Ask for one of them, without --type and --set; --partition and --file-group go with --at.",
         )
+    if at is not None:
+        return _explain_past(opened, at, arguments)
     return _explain_file(opened, file) if file is not None else _explain_instant(opened, instant or "")
 
 
@@ -112,6 +137,55 @@ def _explain_instant(opened: ConfiguredTable, time: str) -> Result:
     found = explained.instant(time)
     sentences = list(instant_in_sentences(found, now=SystemClock().now()))
     return _sentences_result(explained, instant_as_json(found), sentences, is_known=found.is_known)
+
+
+def _explain_past(opened: ConfiguredTable, when: str, arguments: PlanArguments) -> Result:
+    """What a daemon had decided, as its store has it."""
+    settings, clock = opened.settings, SystemClock()
+    at = parse_seconds(when, opened.snapshot().zone, now=clock.now())
+    since, records, by = None, tuple[DecisionRecord, ...](), "no daemon's store is there"
+    if has_store(settings):
+        with opened_store(None, settings, clock, timeout=TIMEOUT_SECONDS) as store:
+            since, records = store.observations.decided_at(settings.name_of(opened.base_path), at)
+            by = f"by the store {store.name}"
+    found = [
+        (record, decision)
+        for record in records
+        if arguments.groups.selects(record.partition_path, record.file_id)
+        and (decision := decision_of(record)) is not None
+    ]
+
+    def render(console: Terminal) -> None:
+        console.print(f"As of {format_time(at)}, {by}:", highlight=False, markup=False)
+        for record, decision in found:
+            where = f"{decision.partition_path or '(none)'} {decision.file_id}"
+            chosen = f"Since {format_time(record.chosen_at or 0.0)}."
+            console.print(f"{where} {sentence_of(decision)} {chosen}", highlight=False, markup=False)
+        if not found:
+            known = "none is known" if since is None else f"they are known since {format_time(since)}"
+            console.print(f"No decision of then about this table; {known}.", highlight=False, markup=False)
+
+    return Rendered(
+        document={
+            "at": at,
+            "time": format_iso_time(at),
+            "known_since": since,
+            "known_since_time": None if since is None else format_iso_time(since),
+            "decisions": [
+                {
+                    **decision_as_json(decision),
+                    "explanation": sentence_of(decision),
+                    "chosen_at": record.chosen_at,
+                    "chosen_time": format_iso_time(record.chosen_at or 0.0),
+                    "decided_at": record.decided_at,
+                    "decided_time": format_iso_time(record.decided_at or 0.0),
+                }
+                for record, decision in found
+            ],
+        },
+        render=render,
+        exit_code=0 if found else NOTHING_EXIT,
+    )
 
 
 def _sentences_result(

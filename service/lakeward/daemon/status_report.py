@@ -30,13 +30,13 @@ from lakeward.daemon.status import (
     TableStatus,
 )
 from lakeward.daemon.work.observation import observe_plans
-from lakeward.services.compaction.plan.decision import Choice, Decision, Reason, decide_frozen
+from lakeward.services.compaction.plan.decision import Decision, decide_frozen
+from lakeward.services.compaction.plan.decision_in_words import decision_of
 from lakeward.services.service import Fact
 from lakeward.services.services import NAMED, load_services
 from lakeward.state.records import (
     ControlKind,
     ControlRecord,
-    DecisionRecord,
     JobRecord,
     ObservedPlan,
     ParkedRecord,
@@ -100,7 +100,7 @@ def table_detail(status: TableStatus, snapshot: TableSnapshot | None, store: Sto
     planning, records = store.observations.decided(name)
     held = _holds(status, store, at)
     holds = {hold.file_group: hold for hold in held if hold.file_group is not None}
-    decisions = {(each.partition_path, each.file_id): _decision(each) for each in records}
+    decisions = {(each.partition_path, each.file_id): decision_of(each) for each in records}
     return TablePage(
         table=status,
         at=at,
@@ -244,15 +244,6 @@ def _groups(
         group_id = (decision.partition_path, decision.file_id)
         found.append(GroupStatus(*group_id, 0, GroupBacklog(0, 0, 0, 0, 0), decision, holds.get(group_id)))
     return tuple(found)
-
-
-def _decision(record: DecisionRecord) -> Decision | None:
-    try:
-        instead_of = Choice(record.instead_of) if record.instead_of is not None else None
-        choice, reason = Choice(record.choice), Reason(record.reason)
-    except ValueError:
-        return None  # written by a newer release that shares the store
-    return Decision(record.partition_path, record.file_id, choice, reason, record.numbers, record.instant, instead_of)
 
 
 def _plan(plan: ObservedPlan) -> PlanStatus:

@@ -86,6 +86,13 @@ def parse_when(when: When, zone: TimelineZone, *, now: float) -> GivenMoment:
     return GivenMoment(_shown(when, when, zone))
 
 
+def parse_seconds(when: When, zone: TimelineZone, *, now: float) -> float:
+    """The same in seconds since the epoch."""
+    known = _known(zone, when).zone
+    assert known is not None, "it is known"
+    return parse_instant_time(parse_when(when, zone, now=now).instant, known) / 1000
+
+
 def _from_words(text: str, zone: TimelineZone, now: float) -> date:
     words = text.lower()
     if words in ("yesterday", "today"):

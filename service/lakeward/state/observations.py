@@ -2,7 +2,8 @@
 
 Touches: the database, through `StoreAccess`.
 Keeps:   1. what is written again unchanged costs no write;
-         2. a table of another base path is another table: nothing seen of the one before is left.
+         2. a table of another base path is another table: nothing seen of the one before is left;
+         3. a choice that is followed by another one, or whose file group vanishes, is among the past decisions.
 """
 
 from __future__ import annotations
@@ -12,9 +13,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, Table, and_, bindparam, delete, select
+from sqlalchemy import Connection, Select, Table, and_, bindparam, delete, select
 
 from lakeward.state.access import StoreAccess, fields_of, plain
+from lakeward.state.past_decisions import (
+    CHOSEN_AT,
+    choice_of,
+    decided_at,
+    decision_of,
+    keep_all,
+    keep_past,
+    known_decisions,
+    known_since,
+)
 from lakeward.state.records import (
     DecisionRecord,
     FileGroupKey,
@@ -29,6 +40,7 @@ from lakeward.state.store_tables import (
     jobs,
     observed_operations,
     observed_plans,
+    past_decisions,
     plannings,
     storable,
     storage_samples,
@@ -95,20 +107,25 @@ class Observations:
         """
 
         def work(connection: Connection) -> None:
-            here = decisions.c.table_name == table
-            known = {
-                (row.partition_path, row.file_id): row.digest
-                for row in connection.execute(
-                    select(decisions.c.partition_path, decisions.c.file_id, decisions.c.digest).where(here)
-                )
-            }
+            known = known_decisions(connection, table)
             changed = []
+            ended: dict[FileGroupKey, bool] = {}
             for decision in found:
-                digest = _digest(replace(decision, decided_at=None))
-                if known.pop((storable(decision.partition_path), storable(decision.file_id)), None) == digest:
+                digest = _digest(replace(decision, decided_at=None, chosen_at=None))
+                key = (storable(decision.partition_path), storable(decision.file_id))
+                before = known.pop(key, None)
+                if before is not None and before.digest == digest:
                     continue
-                row = {**fields_of(decision), "table_name": table, "decided_at": planned_at, "digest": digest}
+                chosen_at = planned_at
+                if before is not None and before.choice == choice_of(decision):
+                    chosen_at = before.chosen_at
+                elif before is not None:
+                    ended[key] = False
+                when = {"decided_at": planned_at, "chosen_at": chosen_at}
+                row = {**fields_of(decision), **when, "table_name": table, "digest": digest}
                 changed.append({**row, "numbers": plain(decision.numbers)})
+            ended |= dict.fromkeys(known, True)
+            keep_past(connection, table, ended, planned_at)
             self._access.upsert(connection, decisions, changed)
             _delete_groups(connection, decisions, table, known)
             planning = {"planned_at": planned_at, "instant": instant, "file_groups": len(found)}
@@ -120,7 +137,7 @@ class Observations:
     def decisions(self, table: str, limit: int | None = None, offset: int = 0) -> tuple[DecisionRecord, ...]:
         """Decisions in the order of partition path and file id."""
         query = _decisions_of(table).limit(limit).offset(offset)
-        return tuple(_decision_of(row) for row in self._access.rows("decisions", query))
+        return tuple(decision_of(row, row.since) for row in self._access.rows("decisions", query))
 
     def decided(self, table: str) -> tuple[Planning | None, tuple[DecisionRecord, ...]]:
         """When the decisions of a table were last made, None when never, and these; as of one moment."""
@@ -128,9 +145,16 @@ class Observations:
         def work(connection: Connection) -> tuple[Planning | None, tuple[DecisionRecord, ...]]:
             row = connection.execute(select(plannings).where(plannings.c.table_name == table)).first()
             planning = None if row is None else Planning(row.table_name, row.planned_at, row.instant, row.file_groups)
-            return planning, tuple(_decision_of(each) for each in connection.execute(_decisions_of(table)))
+            return planning, tuple(decision_of(each, each.since) for each in connection.execute(_decisions_of(table)))
 
         return self._access.read("decided", work)
+
+    def decided_at(self, table: str, at: float) -> tuple[float | None, tuple[DecisionRecord, ...]]:
+        """Since when choices of a table are known, None where none are, and what was decided at a time, by partition
+        path and file id."""
+        return self._access.read(
+            "decided_at", lambda connection: (known_since(connection, table), decided_at(connection, table, at))
+        )
 
     def record_plans(self, table: str, plans: Sequence[ObservedPlan]) -> None:
         """The plans that are pending on a table's timeline; those that are not any more go."""
@@ -216,10 +240,12 @@ class Observations:
         query = select(storage_samples).where(storage_samples.c.table_name == table).order_by(storage_samples.c.slot)
         return tuple(StorageRecord(row.at, row.bytes) for row in self._access.rows("storage", query))
 
-    def clear(self) -> None:
-        """Empty what the timelines and the next planning show again; everything else stays."""
+    def clear(self, at: float) -> None:
+        """Empty what the timelines and the next planning show again; everything else stays. Until that planning it is
+        as if no file group were there."""
 
         def work(connection: Connection) -> None:
+            keep_all(connection, at)
             for table in (plannings, decisions, observed_plans, observed_operations):
                 connection.execute(delete(table))
             connection.execute(delete(jobs).where(jobs.c.from_timeline))
@@ -228,25 +254,13 @@ class Observations:
 
 
 def _decisions_of(table: str) -> Select[Any]:
-    query = select(decisions).where(decisions.c.table_name == table)
+    query = select(decisions, CHOSEN_AT.label("since")).where(decisions.c.table_name == table)
     return query.order_by(decisions.c.partition_path, decisions.c.file_id)
 
 
-def _decision_of(row: Row[Any]) -> DecisionRecord:
-    return DecisionRecord(
-        row.partition_path,
-        row.file_id,
-        row.choice,
-        row.reason,
-        row.numbers,
-        row.instant,
-        row.instead_of,
-        row.decided_at,
-    )
-
-
 def _delete_observations(connection: Connection, table: str) -> None:
-    for kind in (plannings, decisions, observed_plans, observed_operations, storage_samples):
+    kinds = (plannings, decisions, past_decisions, observed_plans, observed_operations, storage_samples)
+    for kind in kinds:
         connection.execute(delete(kind).where(kind.c.table_name == table))
 
 

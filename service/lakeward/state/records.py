@@ -49,6 +49,8 @@ class DecisionRecord:
     instead_of: str | None = None
     decided_at: float | None = None
     """The time since which the decision reads like this; set by the store."""
+    chosen_at: float | None = None
+    """The time since which it is this choice, for this reason, whatever its figures; set by the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +290,10 @@ class Retention:
     event_rows: int = 200_000
     job_days: float = 90
     job_rows: int = 100_000
+    past_decision_days: float = 90
+    past_decision_rows: int = 500_000
+    past_decision_each_days: float = 14
+    """How long each choice that was made for a file group is remembered; after that the last one of a day."""
     control_days: float = 90
     write_days: float = 1
     """How long the id of a write is remembered; a retry comes within minutes."""

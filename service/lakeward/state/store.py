@@ -39,6 +39,7 @@ from lakeward.state.jobs import Jobs
 from lakeward.state.lease_rows import LeaseRows
 from lakeward.state.migration import ensure_usable, migrate_database
 from lakeward.state.observations import SLOT_SECONDS, Observations
+from lakeward.state.past_decisions import thinned
 from lakeward.state.records import (
     ControlRecord,
     DaemonRecord,
@@ -61,6 +62,7 @@ from lakeward.state.store_tables import (
     index_checkpoints,
     jobs,
     parked_groups,
+    past_decisions,
     storage_samples,
     store_identity,
 )
@@ -321,10 +323,13 @@ class Store:
             return column < now - days * DAY_SECONDS
 
         def work(connection: Connection) -> dict[str, int]:
-            ended = jobs.c.ended_at.is_not(None)
+            ended, past = jobs.c.ended_at.is_not(None), past_decisions.c
             goners: list[tuple[Table, ColumnElement[bool]]] = [
                 (events, older(events.c.at, keep.event_days)),
                 (events, _beyond(events, [events.c.id.desc()], events.c.id, keep.event_rows)),
+                (past_decisions, older(past.ended_at, keep.past_decision_days)),
+                (past_decisions, _beyond(past_decisions, [past.id.desc()], past.id, keep.past_decision_rows)),
+                (past_decisions, thinned(older(past.ended_at, keep.past_decision_each_days))),
                 (jobs, and_(ended, older(jobs.c.ended_at, keep.job_days))),
                 (jobs, and_(ended, _beyond(jobs, [jobs.c.began_at.desc(), jobs.c.id], jobs.c.id, keep.job_rows))),
                 (attempts, and_(attempts.c.job_id.not_in(select(jobs.c.id)), older(attempts.c.began_at, 1))),

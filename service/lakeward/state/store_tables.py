@@ -1,6 +1,7 @@
 """The tables of the store, as SQLAlchemy Core knows them; `migrations/` is how a database gets them.
 
     about a table     watched_tables  plannings  decisions  observed_plans  observed_operations  storage_samples
+                      past_decisions
     about our work    jobs  attempts  cleaner_progress  index_builds  index_checkpoints
     between daemons   leases  daemons
     from an operator  controls  parked_groups
@@ -94,6 +95,29 @@ decisions = Table(
     Column("numbers", JSON, nullable=False),
     Column("decided_at", Double, nullable=False),
     Column("digest", StorableText, nullable=False),
+    # A release without it, which may write beside this one, leaves it as it is.
+    Column("chosen_at", Double),
+)
+
+past_decisions = Table(
+    "past_decisions",
+    metadata,
+    Column("id", _COUNTED, primary_key=True, autoincrement=True),
+    Column("table_name", StorableText, nullable=False),
+    Column("partition_path", StorableText, nullable=False),
+    Column("file_id", StorableText, nullable=False),
+    Column("chosen_at", Double, nullable=False),
+    Column("decided_at", Double, nullable=False),
+    Column("ended_at", Double, nullable=False),
+    Column("group_gone", Boolean, nullable=False),
+    Column("choice", StorableText, nullable=False),
+    Column("reason", StorableText, nullable=False),
+    Column("instead_of", StorableText),
+    Column("instant", StorableText),
+    Column("numbers", JSON, nullable=False),
+    Index(None, "table_name", "chosen_at"),
+    Index(None, "ended_at"),
+    sqlite_autoincrement=True,
 )
 
 observed_plans = Table(

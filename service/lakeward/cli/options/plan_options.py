@@ -5,7 +5,7 @@ Touches: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated
@@ -61,11 +61,7 @@ class PlanArguments:
         Args:
             trigger: the table's, where neither says one.
         """
-        groups = GroupFilter(
-            partitions=tuple(self.partition or configured.partitions),
-            file_groups=tuple(self.file_group or ()),
-            excluded_partitions=tuple(self.exclude_partition or configured.exclude_partitions),
-        )
+        groups = self._groups(configured.partitions, configured.exclude_partitions)
         given = parse_pairs(self.settings, like="--set planner.log_ratio=0.3")
         settings = merge_settings(configured.planner, given)
         return planner_of(
@@ -78,9 +74,27 @@ class PlanArguments:
         )
 
     @property
+    def groups(self) -> GroupFilter:
+        """The file groups that it asks for by itself."""
+        return self._groups((), ())
+
+    def _groups(self, partitions: Sequence[str], excluded: Sequence[str]) -> GroupFilter:
+        """What it says, and else these partitions."""
+        return GroupFilter(
+            partitions=tuple(self.partition or partitions),
+            file_groups=tuple(self.file_group or ()),
+            excluded_partitions=tuple(self.exclude_partition or excluded),
+        )
+
+    @property
     def is_silent(self) -> bool:
         """Whether the command line leaves all of it to the configuration."""
         return not (self.kind or self.partition or self.exclude_partition or self.file_group or self.settings)
+
+    @property
+    def only_narrows(self) -> bool:
+        """Whether all that it says is which partitions and file groups."""
+        return not (self.kind or self.settings)
 
     @property
     def narrows(self) -> bool:

@@ -151,7 +151,7 @@ def rebuild_store(
     try:
         if salvaged is not None:
             store.adopt(salvaged.store_id, salvaged.tables, salvaged.controls, salvaged.parked)
-        store.observations.clear()
+        store.observations.clear(clock.now())
         tables = _scan_at(store, _known(store, named), open_storage, clock)
     finally:
         store.close()

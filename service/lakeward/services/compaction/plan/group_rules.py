@@ -185,7 +185,7 @@ class GroupRules:
         if len(group.read_slices) > 1:  # under a pending compaction
             numbers |= backlog_of_group(group, self._snapshot.log_compactions.get(group_id, ())).numbers
 
-        if not options.groups.selects(slice_):
+        if not options.groups.selects(slice_.partition_path, slice_.file_id):
             return self._none(profile, numbers, Reason.NOT_SELECTED)
         for pending, reason in (
             (self._snapshot.pending_compactions, Reason.PENDING_COMPACTION),

@@ -29,7 +29,6 @@ from fnmatch import fnmatchcase
 
 from lakeward.base.errors import UsageError
 from lakeward.services.compaction.plan.slice_profile import SliceProfile
-from lakeward.table.file_group import FileSlice
 
 _PACKAGE = "org.apache.hudi.table.action.compact.strategy."
 
@@ -45,9 +44,9 @@ class GroupFilter:
     excluded_partitions: tuple[str, ...] = ()
     """Partition paths, matched in the same way, that are excluded even where `partitions` names them."""
 
-    def selects(self, slice_: FileSlice) -> bool:
-        is_named = not self.file_groups or slice_.file_id in self.file_groups
-        return is_named and self.selects_partition(slice_.partition_path)
+    def selects(self, partition_path: str, file_id: str) -> bool:
+        is_named = not self.file_groups or file_id in self.file_groups
+        return is_named and self.selects_partition(partition_path)
 
     def selected_partitions(self, paths: Iterable[str]) -> frozenset[str] | None:
         """The partition paths of a table that it selects; None where it leaves none out."""
