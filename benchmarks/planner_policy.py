@@ -268,6 +268,7 @@ RULES: Mapping[str, Rule] = {
     "by cost, 16 times too high": known(16),
     "by cost, 16 times too low": known(1 / 16),
     "by cost, one read a write assumed": by_cost(lambda trace, reads: 1.0),
+    "by cost, one read in five writes assumed": by_cost(lambda trace, reads: 0.2),
 }
 
 
