@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.cli.main import run
-from lakeward.services.together.doctor.patterns import PATTERNS
+from lakeward.services.together.doctor.catalogue import PATTERNS
 from tests.golden_tables import copy_golden
 from tests.services.together.doctor.sick_tables import LATER, SICK
 
@@ -27,15 +27,17 @@ def test_a_danger(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert "clean-of-planned-files (apache/hudi issue 19290)" in text
     assert f"- clean {LATER}" in text and "it is going to delete p/.ebf517f7" in text
     assert text.index(f"try  lakeward compact {base} --dry-run\n") < text.index(f"then lakeward compact {base}\n")
-    assert f"{base}: 1 danger. {len(PATTERNS)} patterns looked for." in text
+    assert f"{base}: 1 danger. {len(PATTERNS) - 1} patterns looked for." in text
 
     assert run(["doctor", str(base), "--json"]) == 6
     document = json.loads(capfd.readouterr().out)
-    assert (document["worst"], document["healthy"], document["unseen"]) == ("danger", False, [])
+    assert (document["worst"], document["healthy"]) == ("danger", False)
+    (left,) = document["unseen"]
+    assert (left["code"], left["by_choice"]) == ("doubled-keys", True)
     (found,) = document["found"]
     assert (found["code"], found["grade"], len(found["symptoms"])) == ("clean-of-planned-files", "danger", 1)
     assert found["symptoms"][0]["dry_run"] == f"lakeward compact {base} --dry-run"
-    assert sorted([found["code"], *document["absent"]]) == sorted(pattern.code for pattern in PATTERNS)
+    assert sorted([found["code"], left["code"], *document["absent"]]) == sorted(pattern.code for pattern in PATTERNS)
 
 
 def test_a_warning(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -45,10 +47,14 @@ def test_a_warning(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_table_that_is_right(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Exit code 0, and it says how much was looked for."""
+    """Exit code 0, and it says how much was looked for, and what only an option looks for."""
     base = copy_golden("v9", tmp_path / "table", pending=True)
 
     assert run(["doctor", str(base)]) == 0
+    *left, last = capfd.readouterr().out.splitlines()
+    assert left == ["Not looked for: doubled-keys. It takes long on a large table: --keys looks for it."]
+    assert last == f"{base}: nothing was found. {len(PATTERNS) - 1} patterns looked for."
+    assert run(["doctor", str(base), "--keys"]) == 0
     assert capfd.readouterr().out == f"{base}: nothing was found. {len(PATTERNS)} patterns looked for.\n"
 
 

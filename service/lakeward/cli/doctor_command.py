@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.text import Text
 
@@ -20,6 +21,7 @@ from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.result import PARTIAL_EXIT, PROBLEMS_EXIT, Result
 from lakeward.cli.serviced import serviced_table
 from lakeward.cli.terminal import Rendered
+from lakeward.services.together.doctor.catalogue import PATTERNS
 from lakeward.services.together.doctor.diagnosis import (
     Diagnosis,
     Grade,
@@ -30,7 +32,6 @@ from lakeward.services.together.doctor.diagnosis import (
 )
 from lakeward.services.together.doctor.doctor_view import DoctorView
 from lakeward.services.together.doctor.examination import examine
-from lakeward.services.together.doctor.patterns import PATTERNS
 
 WARNING_EXIT = 7
 
@@ -41,19 +42,23 @@ _STYLES = {Grade.DANGER: "bold red", Grade.WARNING: "yellow", Grade.ADVICE: "cya
 
 def doctor(
     opened: ZonedTable,
+    keys: Annotated[
+        bool,
+        typer.Option("--keys", help="Also read the record key of every row, and look for keys that have several rows."),
+    ] = False,
 ) -> Result:
     """Look for what breaks Hudi tables, with evidence from this table and the command that helps. Reads only.
 
     First comes what loses or doubles rows: plans over files that are gone, half a rollback, a metadata table that is
     out of step, instants in the future. Then comes work that is stuck. Each finding names the files and instants that
     show it, why it matters, and a remedy; where that is a command, its dry run stands beside it. A pattern that could
-    not be looked for is listed, and never counts as healthy.
+    not be looked for is listed, and never counts as healthy. Rows are read with --keys alone.
 
     Exit code 6 for a danger, 7 for a warning, 4 where something could not be looked for. `lakeward verify` reads the
     files themselves, and `lakeward explain` says why something is as it is.
     """
     with serviced_table(opened, opened.locks) as serviced:
-        diagnosis = examine(PATTERNS, lambda: DoctorView(serviced))
+        diagnosis = examine(PATTERNS, lambda: DoctorView(serviced), with_options={"--keys"} if keys else frozenset())
     return Rendered(
         document=diagnosis_as_json(opened.base_path, diagnosis),
         render=partial(render_diagnosis, opened.base_path, diagnosis),

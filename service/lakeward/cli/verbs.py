@@ -21,7 +21,12 @@ from lakeward.services.verb import Verb, there
 _OWN: Mapping[str, tuple[Verb, ...]] = {
     "Look at a table": (
         Verb("inspect", "inspect_command:inspect", "/data/orders", of=("clean",)),
-        Verb("doctor", "doctor_command:doctor", "/data/orders", of=("clean", "rollback", "verification")),
+        Verb(
+            "doctor",
+            "doctor_command:doctor",
+            "/data/orders",
+            of=("archive", "clean", "clustering", "rollback", "verification"),
+        ),
         Verb("plan", "plan_command:plan", "/data/orders --explain"),
         Verb("explain", "explain_command:explain", "/data/orders", of=("archive", "clean", "savepoint")),
         Verb("layout", "layout_command:layout", "/data/orders --by city,day", of=("clustering",)),

@@ -259,7 +259,7 @@ def _why_no_keys_are_made(snapshot: TableSnapshot) -> str | None:
 
 def _plain_types(snapshot: TableSnapshot) -> dict[str, object] | None:
     """The name of each column's type, None for one that is no plain type; None where there is no readable schema."""
-    if _columns(snapshot) is None or snapshot.schema is None:
+    if known_columns(snapshot) is None or snapshot.schema is None:
         return None
     found: dict[str, object] = {}
     for column in orjson.loads(snapshot.schema)["fields"]:
@@ -390,7 +390,7 @@ def partial_update_mode(snapshot: TableSnapshot) -> Iterator[Finding]:
 
 def _columns_with_defaults(snapshot: TableSnapshot) -> list[str]:
     """Whose values Hudi takes for none, or not, by whether they are one object in its memory."""
-    if _columns(snapshot) is None or snapshot.schema is None:
+    if known_columns(snapshot) is None or snapshot.schema is None:
         return []
     return [each["name"] for each in orjson.loads(snapshot.schema)["fields"] if each.get("default") is not None]
 
@@ -398,7 +398,7 @@ def _columns_with_defaults(snapshot: TableSnapshot) -> list[str]:
 def merge_properties(snapshot: TableSnapshot) -> Iterator[Finding]:
     config = snapshot.config
     marker = config.delete_marker
-    columns = _columns(snapshot)
+    columns = known_columns(snapshot)
     # A field of another column, or of none, is not looked for as Hudi does.
     is_known = marker is not None and (columns is None or marker[0] in columns)
     for name in sorted(config.properties):
@@ -429,7 +429,7 @@ def no_ordering_field(snapshot: TableSnapshot) -> Iterator[Finding]:
 
 
 def missing_ordering_field(snapshot: TableSnapshot) -> Iterator[Finding]:
-    columns = _columns(snapshot)
+    columns = known_columns(snapshot)
     if columns is None:
         return
     for field_ in snapshot.config.ordering_fields:
@@ -465,7 +465,7 @@ def _why_names_do_not_do(snapshot: TableSnapshot) -> str | None:
         return str(error)
     if not history.versions or newest != history.versions[0]:
         return "the newest write and the folder say different things of the schema."
-    if (_columns(snapshot) or frozenset()) - META_NAMES != newest.columns:
+    if (known_columns(snapshot) or frozenset()) - META_NAMES != newest.columns:
         return "the schema of the newest write has other columns than that with ids has."
     if (change := find_change_of_names(history.versions) or find_change_of_types(history.versions)) is not None:
         return f"{change}."
@@ -510,11 +510,11 @@ def _has_statistics(snapshot: TableSnapshot) -> bool:
 
 
 def operation_column_in_schema(snapshot: TableSnapshot) -> Iterator[Finding]:
-    if OPERATION_FIELD in (_columns(snapshot) or ()):
+    if OPERATION_FIELD in (known_columns(snapshot) or ()):
         yield _at(_SCHEMA, column=OPERATION_FIELD)
 
 
-def _columns(snapshot: TableSnapshot) -> frozenset[str] | None:
+def known_columns(snapshot: TableSnapshot) -> frozenset[str] | None:
     """None where there is no schema, or none that can be read."""
     if snapshot.schema is None:
         return None

@@ -255,14 +255,19 @@ def _table_problems(storage: Storage, snapshot: TableSnapshot) -> list[Problem]:
     return problems
 
 
-def _leftovers(storage: Storage, snapshot: TableSnapshot, clock: Clock) -> list[str]:
-    notes = []
+def left_heartbeats(storage: Storage, snapshot: TableSnapshot, clock: Clock) -> list[str]:
+    """Instants that are not pending and have a heartbeat that stopped."""
     pending = {instant.time for instant in snapshot.timeline.pending}
-    heartbeats = [
+    return [
         status.name
         for status in storage.list(join(snapshot.base_path, ".hoodie/.heartbeat"))
         if status.name.isdigit() and status.name not in pending and clock.now() - status.modified > EXPIRY_SECONDS
     ]
+
+
+def _leftovers(storage: Storage, snapshot: TableSnapshot, clock: Clock) -> list[str]:
+    notes = []
+    heartbeats = left_heartbeats(storage, snapshot, clock)
     if heartbeats:
         notes.append(
             f"Heartbeats are left of instants that are not pending, and do no harm: {_some(heartbeats)}. "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,12 +15,13 @@ from tests.hudi.log_compacting import log_compact
 from tests.metadata_golden import DATA_TIMELINE
 from tests.our_reader import scan
 from tests.services.bench import PENDING
+from tests.services.clean.run.test_orphans import add_stray
 from tests.services.clustering.run.test_clusterer import made
 from tests.services.compaction.run.test_targets import replace_group
 from tests.services.rollback.run.failed_tables import fail_last_write
 from tests.services.rollback.run.test_releasing import dead_compaction
 from tests.services.together.test_clustering_execution import request
-from tests.write.writing import write
+from tests.write.writing import new_table, write
 
 LATER = "20261121235959000"
 FUTURE = "20991121043709156"
@@ -162,6 +164,81 @@ def _rollback_not_ended(path: Path) -> Path:
     return base
 
 
+def _doubled_key(path: Path) -> Path:
+    base = new_table(path)
+    for value in ("a", "b"):
+        write(
+            base, [("k1", 1, "p", value), (f"only{value}", 1, "p", value), ("k1", 1, f"q{value}", value)], "bulk_insert"
+        )
+    return base
+
+
+def _orphan(path: Path) -> Path:
+    base = copy_golden("v9", path)
+    add_stray(base)
+    return base
+
+
+def _index_of_no_column(path: Path) -> Path:
+    base = copy_golden("v9_metadata", path)
+    file = base / ".hoodie" / ".index_defs" / "index.json"
+    definitions = json.loads(file.read_bytes())
+    definitions["indexDefinitions"]["column_stats"]["sourceFields"].append("dropped")
+    file.write_text(json.dumps(definitions))
+    return base
+
+
+def _archive_broken(path: Path) -> Path:
+    base = _unexplained_log(path)
+    _archive(base, "manifest_1", b"torn")
+    _archive(base, "_version_", b"1")
+    return base
+
+
+def _manifest_left(path: Path) -> Path:
+    base = copy_golden("v9", path)
+    _archive(base, "manifest_114.a5e022a6-e5c9-4450-b9e5-9296262329b5", b"")
+    return base
+
+
+def _archive(base: Path, name: str, data: bytes) -> None:
+    folder = base / DATA_TIMELINE / "history"
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_bytes(data)
+
+
+def _archiving_held(path: Path) -> Path:
+    """Forty commits more, and a write before them that never ended."""
+    base = made(path)
+    folder = base / DATA_TIMELINE
+    first, *_, last = sorted(folder.glob("*_*.deltacommit"))
+    time = last.name.partition("_")[0]
+    for number in range(1, 40):
+        later = str(int(time) + number)
+        (folder / f"{later}_{later}.deltacommit").write_bytes(last.read_bytes())
+        for state in ("requested", "inflight"):
+            (folder / f"{later}.deltacommit.{state}").touch()
+    oldest = first.name.partition("_")[0]
+    for state in ("requested", "inflight"):
+        (folder / f"{int(oldest) + 1}.deltacommit.{state}").touch()
+    return base
+
+
+def _dead_markers(path: Path) -> Path:
+    base = copy_golden("v9", path)
+    marker = base / ".hoodie" / ".temp" / "20200101000000000" / "p" / "x.parquet.marker.CREATE"
+    marker.parent.mkdir(parents=True)
+    marker.touch()
+    return base
+
+
+def _small_files(path: Path) -> Path:
+    base = new_table(path)
+    for number in range(6):
+        write(base, [(f"k{number}", 1, "p", "a")], "bulk_insert")
+    return base
+
+
 SICK: Mapping[str, SickTable] = {
     "plan-over-gone-files": SickTable(_planned_log_gone, f"compaction {PENDING}", "which is not there"),
     "clean-of-planned-files": SickTable(_clean_of_planned_log, f"clean {LATER}", f"compaction {PENDING} is to read"),
@@ -173,13 +250,21 @@ SICK: Mapping[str, SickTable] = {
     "restore-interrupted": SickTable(_pending_restore, "restore 20261122212602913", "no heartbeat beats"),
     "commit-half-rolled-back": SickTable(_commit_half_rolled_back, f"rollback {LATER}", "no heartbeat beats"),
     "metadata-out-of-step": SickTable(_metadata_out_of_step, "partition files", "it is not there: readers fail on it"),
+    "doubled-keys": SickTable(_doubled_key, "record keys", "1 key with several rows, in 6 rows"),
+    "orphan-files": SickTable(_orphan, "files of instant", "neither timeline has its instant"),
+    "wrong-index-definitions": SickTable(_index_of_no_column, "index column_stats", "it is of column dropped"),
     "instant-in-future": SickTable(_future, "in the future", f"{FUTURE}.deltacommit.requested"),
     "mixed-zones": SickTable(_two_zones, "timezone", "in two time zones"),
     "timeline-broken": SickTable(_empty_commit, ".deltacommit", "The file is empty."),
+    "archive-broken": SickTable(_archive_broken, "archived timeline", "manifest_1"),
     "version-change-interrupted": SickTable(_interrupted_properties, "hoodie.properties.backup", "interrupted"),
     "compaction-overwritten": SickTable(_compaction_overwritten, f"compaction {PENDING}", "has replaced"),
     "failed-write-left": SickTable(_failed_write, "deltacommit ", "no writer is at work"),
     "rollback-not-ended": SickTable(_rollback_not_ended, f"rollback {LATER}", "it rolls back "),
     "service-stuck": SickTable(dead_compaction, f"compaction {PENDING}", "it left 1 data file"),
+    "archive-manifest-left": SickTable(_manifest_left, "manifest_114.a5e0", "behind the number there is more"),
+    "archiving-held": SickTable(_archiving_held, "active timeline", "completed commits, where 30 are the limit"),
+    "dead-markers": SickTable(_dead_markers, "20200101000000000", "has files or folders: 1"),
+    "small-files": SickTable(_small_files, "partition 'p'", "6 file groups"),
 }
 """Tables by the code of the pattern that each has."""

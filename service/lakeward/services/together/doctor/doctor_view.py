@@ -1,34 +1,62 @@
 """What `doctor` reads of a table, each thing when a pattern asks for it; the patterns themselves read nothing.
 
 Touches: the table, reading only: a scan that lists the storage, heartbeats and markers, the plans of pending cleans,
-         the commits whose partitions are not listed; the metadata table against the listing.
-Keeps:   1. what could not be read is the error that says so, each time that it is asked for.
+         the commits whose partitions are not listed; the metadata table against the listing; the archive's listing, the
+         index definitions, the record of orphan files; with --keys the record key of each row, and spill files.
+Keeps:   1. what could not be read is the error that says so, each time that it is asked for;
+         2. a command that changes the table stands beside its dry run.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypedDict
 
+from lakeward.base.errors import BrokenFile
+from lakeward.base.paths import parent
+from lakeward.base.quantities import format_time
+from lakeward.format.metadata.index_definitions import IndexDefinitions
+from lakeward.index.repeated_keys import RepeatedKeys, find_repeated_keys
+from lakeward.protocol.attempts.attempt_files import temp_folder
 from lakeward.protocol.pending.rollback import Beat, RollbackDecision
 from lakeward.protocol.pending.stuck_services import Judge, heartbeat_places
-from lakeward.protocol.refusals.eligibility import Refusal, find_all_refusals
+from lakeward.protocol.refusals.eligibility import Refusal, TableService, find_all_refusals, find_refusals, refuse
 from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.services.archive.plan.archive_plan import ArchivePlan
+from lakeward.services.archive.plan.hudi_archiver_keys import ArchiveOptions
+from lakeward.services.archive.run.archive_preview import archive_plan_of
+from lakeward.services.clean.plan.orphans import OrphanDecision
+from lakeward.services.clean.run.orphans import AGE_SECONDS, look
 from lakeward.services.rollback.run.failed_writes import judge, watch_writers
 from lakeward.services.verification.check_report import CheckReport, Problem
 from lakeward.services.verification.metadata_check import SampleSize, check_metadata
-from lakeward.services.verification.table_verification import find_gone_partitions
+from lakeward.services.verification.table_verification import find_gone_partitions, left_heartbeats
 from lakeward.storage.storage import Storage
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.index_definitions import load_index_definitions
 from lakeward.table.listing_source import ListingSource
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
 from lakeward.table.table_config import TableConfig
+from lakeward.table.timeline.archived import history_folder
 from lakeward.table.timeline.cleans import Clean, not_undone, read_cleans, read_planned_deletions
 from lakeward.table.timeline.timeline import Timeline
 
+_KEYS_NAMED = 20
+
 _LISTING_ALONE = SampleSize(files=0, keys=0)
 """The partitions and the files of the metadata table are compared, not what it says of rows."""
+
+
+class Commands(TypedDict):
+    command: str
+    dry_run: str
+
+
+def say_group(group_id: GroupId) -> str:
+    return f"file group {group_id[1]} of partition '{group_id[0]}'"
 
 
 @dataclass(frozen=True)
@@ -100,6 +128,55 @@ class DoctorView:
 
         return check_metadata(self.table.storage, snapshot_now, size=_LISTING_ALONE, clock=self.table.clock)
 
+    @cached_property
+    def archive_files(self) -> tuple[str, ...]:
+        """Names of the files of the archive, in tables whose archive has manifests."""
+        if self.snapshot.config.layout < 2:
+            return ()
+        folder = history_folder(self.table.base_path, self.snapshot.config)
+        return tuple(sorted(status.name for status in self.table.storage.list(folder) if not status.is_folder))
+
+    @cached_property
+    def index_definitions(self) -> IndexDefinitions | BrokenFile:
+        """The error in their place where they cannot be relied on."""
+        try:
+            return load_index_definitions(self.table.storage, self.table.base_path, self.snapshot.config)
+        except BrokenFile as error:
+            return error
+
+    @cached_property
+    def orphans(self) -> tuple[OrphanDecision, ...]:
+        """Every data file that no reader sees, with what is known of it. Raises `Refused`."""
+        return look(self.table, age_seconds=AGE_SECONDS)
+
+    @cached_property
+    def marked(self) -> Mapping[str, int]:
+        """Instants with a folder of markers or of an attempt, each with the number of entries in it."""
+        list_, folder = self.table.storage.list, parent(temp_folder(self.table.base_path, "0"))
+        return {status.name: len(list(list_(status.path))) for status in list_(folder) if status.is_folder}
+
+    @cached_property
+    def heartbeats(self) -> tuple[str, ...]:
+        """Instants of old heartbeats that are not pending."""
+        return tuple(left_heartbeats(self.table.storage, self.snapshot, self.table.clock))
+
+    @cached_property
+    def archiving(self) -> ArchivePlan:
+        """What an archiver by Hudi's defaults would do now. Raises `Refused`."""
+        return archive_plan_of(
+            self.table.storage, self.table.base_path, self.snapshot, ArchiveOptions(), clock=self.table.clock
+        )
+
+    @cached_property
+    def repeated_keys(self) -> RepeatedKeys:
+        """Reads the record key of each row. Raises `Refused`."""
+        refuse(self.table.base_path, find_refusals(self.snapshot, TableService.READING))
+        return find_repeated_keys(self.table.storage, self.snapshot, most=_KEYS_NAMED)
+
+    def refusal_of(self, service: TableService) -> Refusal | None:
+        """The first reason why this release does not run the service on the table."""
+        return next((refusal for refusal in self.refusals if service in refusal.services), None)
+
     def command(self, verb: str, *rest: str) -> str:
         """A command about this table.
 
@@ -108,6 +185,20 @@ class DoctorView:
             rest: what follows the table.
         """
         return shlex.join(["lakeward", *verb.split(), self.table.base_path, *rest])
+
+    def act(self, verb: str, *rest: str) -> Commands:
+        """A command that changes the table, and its dry run."""
+        return {"command": self.command(verb, *rest), "dry_run": self.command(verb, *rest, "--dry-run")}
+
+    def refused_by(self, ids: Collection[str]) -> Iterator[Refusal]:
+        """What the services refuse the table for, of these ids."""
+        return (refusal for refusal in self.refusals if refusal.id in ids)
+
+    def age(self, instant: str) -> str:
+        """When something of the instant changed last, in words."""
+        timeline = self.snapshot.timeline
+        changed = max(timeline.modified[each.file_name] for each in timeline.instants if each.time == instant)
+        return f"unchanged since {format_time(changed)}"
 
     @property
     def _timeline(self) -> tuple[Storage, str, TableConfig, Timeline]:

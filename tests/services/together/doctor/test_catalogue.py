@@ -10,10 +10,10 @@ import pytest
 from lakeward.base.errors import BrokenFile
 from lakeward.format.timeline.clean_metadata import VERSION, CleanedPartition, CleanMetadata, write_clean_metadata
 from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
+from lakeward.services.together.doctor.catalogue import PATTERNS
 from lakeward.services.together.doctor.diagnosis import Diagnosis, Grade, Symptom
 from lakeward.services.together.doctor.doctor_view import DoctorView
 from lakeward.services.together.doctor.examination import examine
-from lakeward.services.together.doctor.patterns import PATTERNS
 from lakeward.storage.local import LocalStorage
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import DATA_TIMELINE
@@ -29,7 +29,7 @@ def diagnose(base: Path) -> Diagnosis:
     processes = ScriptedProcesses()
     processes.stillness = LookedOn()
     table = serviced_table(str(base), LocalStorage(), processes, timezone=None)
-    return examine(PATTERNS, lambda: DoctorView(table))
+    return examine(PATTERNS, lambda: DoctorView(table), with_options={"--keys"})
 
 
 def state_of(base: Path) -> dict[str, tuple[str, float]]:
@@ -50,8 +50,9 @@ def test_each_pattern_has_a_table() -> None:
 
 @pytest.mark.parametrize("code", SICK)
 def test_a_pattern_is_found(tmp_path: Path, code: str) -> None:
-    """Keeps 1 and 2 of services/together/doctor/patterns: the subject and the evidence are of this table, the dry run
-    of a command stands beside it, and the table is byte for byte as before."""
+    """Keeps 1 and 2 of services/together/doctor/catalogue, and Keeps 2 of services/together/doctor/doctor_view: the
+    subject and the evidence are of this table, the dry run of a command stands beside it, and the table is byte for
+    byte as before."""
     sick = SICK[code]
     base = sick.make(tmp_path / "table")
     before = state_of(base)
