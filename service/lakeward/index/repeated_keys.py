@@ -34,7 +34,7 @@ _MEMORY_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class RepeatedKeys:
+class KeyRepeats:
     rows: int
     """Rows whose keys were read."""
     keys: int
@@ -45,7 +45,7 @@ class RepeatedKeys:
 
 def find_repeated_keys(
     storage: Storage, snapshot: TableSnapshot, *, most: int, memory_bytes: int = _MEMORY_BYTES
-) -> RepeatedKeys:
+) -> KeyRepeats:
     """Raises what reading a slice does.
 
     Args:
@@ -75,7 +75,7 @@ def find_repeated_keys(
                     first.append((key, tuple(groups[place] for place in places)))
     finally:
         sorter.close()
-    return RepeatedKeys(rows, keys, tuple(first))
+    return KeyRepeats(rows, keys, tuple(first))
 
 
 def _scopes(groups: list[GroupId], *, is_global: bool) -> npt.NDArray[np.int64]:

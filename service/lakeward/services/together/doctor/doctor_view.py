@@ -19,7 +19,7 @@ from lakeward.base.errors import BrokenFile
 from lakeward.base.paths import parent
 from lakeward.base.quantities import format_time
 from lakeward.format.metadata.index_definitions import IndexDefinitions
-from lakeward.index.repeated_keys import RepeatedKeys, find_repeated_keys
+from lakeward.index.repeated_keys import KeyRepeats, find_repeated_keys
 from lakeward.protocol.attempts.attempt_files import temp_folder
 from lakeward.protocol.pending.rollback import Beat, RollbackDecision
 from lakeward.protocol.pending.stuck_services import Judge, heartbeat_places
@@ -168,7 +168,7 @@ class DoctorView:
         )
 
     @cached_property
-    def repeated_keys(self) -> RepeatedKeys:
+    def repeated_keys(self) -> KeyRepeats:
         """Reads the record key of each row. Raises `Refused`."""
         refuse(self.table.base_path, find_refusals(self.snapshot, TableService.READING))
         return find_repeated_keys(self.table.storage, self.snapshot, most=_KEYS_NAMED)
