@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from pathlib import Path
 
 import pytest
 
 from lakeward.base.errors import BrokenFile
+from lakeward.cli.main import run
 from lakeward.format.timeline.clean_metadata import VERSION, CleanedPartition, CleanMetadata, write_clean_metadata
 from lakeward.protocol.attempts.heartbeat_line import heartbeat_path
 from lakeward.services.together.doctor.catalogue import PATTERNS
@@ -91,6 +93,35 @@ def test_the_worst_comes_first() -> None:
     """What loses or doubles rows stands before what is stuck, and that before advice."""
     grades = [pattern.grade for pattern in PATTERNS]
     assert grades == sorted(grades, key=list(Grade).index)
+
+
+CURED = [
+    "plan-over-gone-files",
+    "clean-of-planned-files",
+    "clustering-overwritten",
+    "metadata-out-of-step",
+    "wrong-index-definitions",
+    "compaction-overwritten",
+    "failed-write-left",
+    "rollback-not-ended",
+    "service-stuck",
+    "small-files",
+]
+
+
+@pytest.mark.parametrize("code", CURED)
+def test_a_remedy_helps(tmp_path: Path, code: str) -> None:
+    """The dry run changes nothing and succeeds, and after the command the table does not have the pattern any more."""
+    base = SICK[code].make(tmp_path / "table")
+    (symptom,) = found_in(base)[code]
+    assert symptom.command is not None and symptom.dry_run is not None
+    before = state_of(base)
+
+    assert run(shlex.split(symptom.dry_run)[1:]) == 0
+    assert state_of(base) == before
+    stopped = [] if "--writers" in symptom.command else ["--writers", "stopped"]
+    assert run([*shlex.split(symptom.command)[1:], *stopped]) == 0
+    assert code not in found_in(base)
 
 
 def found_in(base: Path) -> dict[str, tuple[Symptom, ...]]:

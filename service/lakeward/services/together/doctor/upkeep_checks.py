@@ -82,5 +82,5 @@ def archiving_held(view: DoctorView) -> Iterator[Symptom]:
             ),
             remedy="End what holds the archiver, and it goes on by itself: what is pending with `lakeward rollback` or "
             "`lakeward compact`, a savepoint with `lakeward savepoint delete`.",
-            **view.act("archive"),
+            command=view.command("explain", "--instant", limit.instant),
         )
