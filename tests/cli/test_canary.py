@@ -46,7 +46,7 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "plan": [("TABLE",), (f"s3://AKIA1:{CANARY}-url@lake/orders",)],
     "explain": [("TABLE",), (f"no-such?sig={CANARY}-sas",)],
     "verify": [("TABLE",)],
-    "doctor": [("TABLE",), (f"no-such?sig={CANARY}-sas",)],
+    "doctor": [("TABLE",), ("TABLE", "--keys", "--writers", "stopped"), (f"no-such?sig={CANARY}-sas",)],
     "compact": [
         ("TABLE", "--writers", "stopped", *CONF),
         ("TABLE", "--writers", "stopped", "--debug", *CONF),

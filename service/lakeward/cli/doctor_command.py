@@ -18,9 +18,11 @@ from rich.text import Text
 
 from lakeward.base.quantities import format_count
 from lakeward.cli.configured_table import ZonedTable
+from lakeward.cli.options.lock import LockArguments
 from lakeward.cli.result import PARTIAL_EXIT, PROBLEMS_EXIT, Result
 from lakeward.cli.serviced import serviced_table
 from lakeward.cli.terminal import Rendered
+from lakeward.config.settings import Writers
 from lakeward.services.together.doctor.catalogue import PATTERNS
 from lakeward.services.together.doctor.diagnosis import (
     Diagnosis,
@@ -41,7 +43,9 @@ _STYLES = {Grade.DANGER: "bold red", Grade.WARNING: "yellow", Grade.ADVICE: "cya
 
 
 def doctor(
+    *,
     opened: ZonedTable,
+    given: LockArguments,
     keys: Annotated[
         bool,
         typer.Option("--keys", help="Also read the record key of every row, and look for keys that have several rows."),
@@ -54,11 +58,19 @@ def doctor(
     show it, why it matters, and a remedy; where that is a command, its dry run stands beside it. A pattern that could
     not be looked for is listed, and never counts as healthy. Rows are read with --keys alone.
 
+    A pending write without a heartbeat may be at work: it is a finding once it was silent for six hours, or at once
+    with --writers stopped, or where all writers share a lock.
+
     Exit code 6 for a danger, 7 for a warning, 4 where something could not be looked for. `lakeward verify` reads the
     files themselves, and `lakeward explain` says why something is as it is.
     """
-    with serviced_table(opened, opened.locks) as serviced:
-        diagnosis = examine(PATTERNS, lambda: DoctorView(serviced), with_options={"--keys"} if keys else frozenset())
+    locks = given.over(opened, dry_run=True)
+    with serviced_table(opened, locks) as serviced:
+        diagnosis = examine(
+            PATTERNS,
+            lambda: DoctorView(serviced, shares_lock=locks.writers is Writers.SHARE),
+            with_options={"--keys"} if keys else frozenset(),
+        )
     return Rendered(
         document=diagnosis_as_json(opened.base_path, diagnosis),
         render=partial(render_diagnosis, opened.base_path, diagnosis),

@@ -104,6 +104,11 @@ class Judge:
     def _facts(self, snapshot: TableSnapshot, instant: Instant, beat: Beat) -> ServiceFacts:
         if beat is not Beat.ABSENT or self.writers_stopped:
             return ServiceFacts(beat)  # nothing else counts then
+        return ServiceFacts(beat, self.last_sign(snapshot, instant))
+
+    def last_sign(self, snapshot: TableSnapshot, instant: Instant) -> float:
+        """When something of a pending instant changed last: its files on the timeline, or its markers; of an indexing
+        what it is building, too."""
         timeline = snapshot.timeline
         signs = [timeline.modified[each.file_name] for each in timeline.instants if each.time == instant.time]
         folders = [temp_folder(self.base_path, instant.time)]
@@ -112,7 +117,7 @@ class Judge:
             folders += [parent(temp_folder(metadata, "0"))]
             folders += [join(metadata, name) for name in snapshot.config.inflight_metadata_partitions]
         signs += [at for folder in folders for at in _modified(self.storage, folder)]
-        return ServiceFacts(beat, max(signs))
+        return max(signs)
 
 
 def check_nothing_lives(table: ServicedTable, snapshot: TableSnapshot, *, otherwise: str) -> None:

@@ -4,7 +4,8 @@ Touches: the table, reading only: a scan that lists the storage, heartbeats and 
          the commits whose partitions are not listed; the metadata table against the listing; the archive's listing, the
          index definitions, the record of orphan files; with --keys the record key of each row, and spill files.
 Keeps:   1. what could not be read is the error that says so, each time that it is asked for;
-         2. a command that changes the table stands beside its dry run.
+         2. a command that changes the table stands beside its dry run;
+         3. a write without a heartbeat may live unless the operator says otherwise, or it was silent for long.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from lakeward.table.snapshot import TableSnapshot, take_snapshot
 from lakeward.table.table_config import TableConfig
 from lakeward.table.timeline.archived import history_folder
 from lakeward.table.timeline.cleans import Clean, not_undone, read_cleans, read_planned_deletions
-from lakeward.table.timeline.timeline import Timeline
+from lakeward.table.timeline.timeline import WRITE_ACTIONS, Timeline
 
 _KEYS_NAMED = 20
 
@@ -62,6 +63,8 @@ def say_group(group_id: GroupId) -> str:
 @dataclass(frozen=True)
 class DoctorView:
     table: ServicedTable
+    shares_lock: bool = False
+    """The operator says that all writers share a lock, and so leave a heartbeat."""
 
     @cached_property
     def now(self) -> float:
@@ -90,10 +93,20 @@ class DoctorView:
         watch_writers(self.table, self.snapshot)
         return judge(self.table, self.snapshot)
 
-    def is_alive(self, instant: str) -> bool:
-        """Whether a heartbeat of the instant beats, or may."""
-        places = heartbeat_places(self.table.base_path, self.snapshot)
-        return Judge.of(self.table).beat(places, instant) is Beat.ALIVE
+    def may_live(self, time: str) -> bool:
+        """Whether a process may be at work on a pending write, rollback or restore.
+
+        Hudi's writers have no heartbeat unless they share a lock, and no release has one for a restore. So where there
+        is none, only the operator's word counts, or that nothing has changed for as long as a service is silent."""
+        judge_of, options = Judge.of(self.table), self.table.options
+        beat = judge_of.beat(heartbeat_places(self.table.base_path, self.snapshot), time)
+        if beat is not Beat.ABSENT:
+            return beat is Beat.ALIVE
+        instant = self.snapshot.timeline.find(time)
+        if instant is None or options.writers_stopped or (self.shares_lock and instant.action in WRITE_ACTIONS):
+            return False
+        silent = self.now - judge_of.last_sign(self.snapshot, instant)
+        return options.silent_after is None or silent < options.silent_after
 
     @cached_property
     def refusals(self) -> tuple[Refusal, ...]:

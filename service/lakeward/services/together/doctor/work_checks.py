@@ -12,7 +12,7 @@ from typing import Required, TypedDict
 from lakeward.base.paths import join
 from lakeward.base.quantities import format_count
 from lakeward.protocol.pending.pending_work import pending_work
-from lakeward.protocol.pending.rollback import RollbackDecision, RollbackReason, Step
+from lakeward.protocol.pending.rollback import RollbackDecision, Step
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.transition import ServiceAction
 from lakeward.services.together.doctor.diagnosis import Symptom
@@ -120,7 +120,7 @@ def interrupted(action: str, refusal_id: str) -> Callable[[DoctorView], Iterator
         refusals = {refusal.subject: refusal for refusal in view.refused_by({refusal_id})}
         for instant in view.snapshot.timeline.pending:
             refusal = refusals.get(instant.file_name)
-            if instant.action == action and refusal is not None and not view.is_alive(instant.time):
+            if instant.action == action and refusal is not None and not view.may_live(instant.time):
                 yield Symptom(
                     subject=f"{action} {instant.time}",
                     evidence=(
@@ -138,7 +138,7 @@ def rollbacks_not_ended(view: DoctorView) -> Iterator[Symptom]:
     timeline, targets = view.snapshot.timeline, view.snapshot.rollback_targets
     for decision in view.decisions:
         target = targets.get(decision.instant)
-        if decision.action != "rollback" or decision.reason is RollbackReason.LIVE_WRITER:
+        if decision.action != "rollback" or view.may_live(decision.instant):
             continue
         if target is not None and timeline.completion_time(target) is not None:
             continue  # `commit-half-rolled-back`
@@ -153,7 +153,7 @@ def rollbacks_not_ended(view: DoctorView) -> Iterator[Symptom]:
 
 def failed_writes(view: DoctorView) -> Iterator[Symptom]:
     for decision in view.decisions:
-        if decision.action in WRITE_ACTIONS and decision.step is Step.ROLL_BACK:
+        if decision.action in WRITE_ACTIONS and decision.step is Step.ROLL_BACK and not view.may_live(decision.instant):
             yield _left_behind(view, decision)
 
 
