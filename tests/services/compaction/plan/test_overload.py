@@ -75,8 +75,8 @@ class World:
 
 
 def test_no_group_waits_for_long() -> None:
-    """Where a plan may hold half of what would pay, the one goes first that readers have paid most for, in times of its
-    price: so none waits for ever, however cheap the merges of others are."""
+    """A plan that may hold half of what would pay takes those groups first that readers have paid most for, in times of
+    their price: none waits for ever, however cheap the merges of others are."""
     seed = random.randrange(10**6)
     print(f"seed {seed}")
     looks = runs(200)
