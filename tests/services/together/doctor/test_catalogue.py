@@ -167,6 +167,15 @@ def test_the_clean_that_deleted_a_file_is_named(tmp_path: Path) -> None:
     assert symptom.evidence == (f"it names p/{log.name}, which is not there, and clean {LATER} deleted it",)
 
 
+def test_a_clean_that_cannot_be_read_hides_no_danger(tmp_path: Path) -> None:
+    """Which clean deleted a file is evidence beside it; that the file is gone is known without."""
+    base = SICK["plan-over-gone-files"].make(tmp_path / "table")
+    (base / DATA_TIMELINE / f"{LATER}_{LATER}.clean").write_bytes(b"torn")
+
+    (symptom,) = found_in(base)["plan-over-gone-files"]
+    assert symptom.evidence[0].endswith("which is not there")
+
+
 def test_a_rollback_that_is_under_way(tmp_path: Path) -> None:
     """Its heartbeat beats, so the commit is not half rolled back for good."""
     base = SICK["commit-half-rolled-back"].make(tmp_path / "table")

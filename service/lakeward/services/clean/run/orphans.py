@@ -57,7 +57,7 @@ def look(table: ServicedTable, *, age_seconds: float) -> tuple[OrphanDecision, .
     """Every file that no reader sees, with what is known of it. Takes no lock and writes nothing."""
     # The metadata table knows no file of an instant that did not complete.
     snapshot = table.snapshot(service=TableService.CLEANING, listing=ListingSource.STORAGE)
-    return _judge(table, snapshot, age_seconds=age_seconds)
+    return judge_strays(table, snapshot, age_seconds=age_seconds)
 
 
 def set_orphans_aside(table: ServicedTable, *, age_seconds: float, keep_seconds: float) -> OrphanReport:
@@ -151,7 +151,7 @@ def _judge_again(table: ServicedTable, paths: Collection[str], *, age_seconds: f
     for path in paths:
         by_partition.setdefault(path.rpartition("/")[0], []).append(path.rpartition("/")[2])
     snapshot = table.snapshot(only=set(groups_of_files(by_partition)), service=TableService.CLEANING)
-    return [each for each in _judge(table, snapshot, age_seconds=age_seconds) if each.file.path in paths]
+    return [each for each in judge_strays(table, snapshot, age_seconds=age_seconds) if each.file.path in paths]
 
 
 def _quarantined(file: StrayFile) -> QuarantinedFile:
@@ -159,7 +159,8 @@ def _quarantined(file: StrayFile) -> QuarantinedFile:
     return QuarantinedFile(partition_path, name, file.size)
 
 
-def _judge(table: ServicedTable, snapshot: TableSnapshot, *, age_seconds: float) -> tuple[OrphanDecision, ...]:
+def judge_strays(table: ServicedTable, snapshot: TableSnapshot, *, age_seconds: float) -> tuple[OrphanDecision, ...]:
+    """What is known of each file of the snapshot that no reader sees; the storage was listed for it."""
     storage, base_path = table.storage, table.base_path
     names: dict[str, set[str]] = {}
     for path in snapshot.uncommitted_files:

@@ -30,7 +30,7 @@ from lakeward.services.archive.plan.archive_plan import ArchivePlan
 from lakeward.services.archive.plan.hudi_archiver_keys import ArchiveOptions
 from lakeward.services.archive.run.archive_preview import archive_plan_of
 from lakeward.services.clean.plan.orphans import OrphanDecision
-from lakeward.services.clean.run.orphans import AGE_SECONDS, look
+from lakeward.services.clean.run.orphans import AGE_SECONDS, judge_strays
 from lakeward.services.rollback.run.failed_writes import judge, watch_writers
 from lakeward.services.verification.check_report import CheckReport, Problem
 from lakeward.services.verification.metadata_check import SampleSize, check_metadata
@@ -42,7 +42,7 @@ from lakeward.table.listing_source import ListingSource
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
 from lakeward.table.table_config import TableConfig
 from lakeward.table.timeline.archived import history_folder
-from lakeward.table.timeline.cleans import Clean, not_undone, read_cleans, read_planned_deletions
+from lakeward.table.timeline.cleans import not_undone, read_cleans, read_planned_deletions
 from lakeward.table.timeline.timeline import WRITE_ACTIONS, Timeline
 
 _KEYS_NAMED = 20
@@ -117,13 +117,17 @@ class DoctorView:
         """Paths that each pending clean is going to delete."""
         return read_planned_deletions(*self._timeline)
 
-    @cached_property
-    def cleans(self) -> tuple[Clean, ...]:
-        return not_undone(read_cleans(*self._timeline))
-
     def deleted_by(self, path: str) -> str | None:
-        """The clean of the active timeline that deleted the file."""
-        return next((each.instant for each in self.cleans if each.is_completed and path in each.paths), None)
+        """The clean of the active timeline that deleted the file, as far as cleans can be read."""
+        return self._deletions.get(path)
+
+    @cached_property
+    def _deletions(self) -> Mapping[str, str]:
+        try:
+            cleans = not_undone(read_cleans(*self._timeline))
+        except BrokenFile:
+            return {}  # it says more of a file that is gone, and that is known without it
+        return {path: each.instant for each in cleans if each.is_completed for path in each.paths}
 
     @cached_property
     def gone_partitions(self) -> tuple[Problem, ...]:
@@ -160,7 +164,8 @@ class DoctorView:
     @cached_property
     def orphans(self) -> tuple[OrphanDecision, ...]:
         """Every data file that no reader sees, with what is known of it. Raises `Refused`."""
-        return look(self.table, age_seconds=AGE_SECONDS)
+        refuse(self.table.base_path, find_refusals(self.snapshot, TableService.CLEANING))
+        return judge_strays(self.table, self.snapshot, age_seconds=AGE_SECONDS)
 
     @cached_property
     def marked(self) -> Mapping[str, int]:
