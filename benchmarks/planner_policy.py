@@ -31,7 +31,7 @@ import argparse
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import numpy as np
@@ -91,7 +91,7 @@ def with_sizes(trace: Trace, layout: str) -> Trace:
             reading = reading + trace.merge * np.where(sources > 0, spans, 0.0)
     sizes[0] = trace.base + INSERTS * written
     reading[0] = 0.0
-    return Trace(trace.base, trace.hot, trace.job, trace.open, trace.merge, trace.writes, trace.reads, sizes, reading)
+    return replace(trace, sizes=sizes, reading=reading)
 
 
 def draw(family: str, chance: np.random.Generator) -> Trace:

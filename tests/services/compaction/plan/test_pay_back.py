@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from lakeward.base.errors import UsageError
@@ -9,7 +11,17 @@ from lakeward.config.settings import Settings
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.cost import full_cost
 from lakeward.services.compaction.plan.decision import Choice
-from lakeward.services.compaction.plan.pay_back import DAY, ERASE_WITHIN, HORIZON, Cut, full_cut, log_cuts, read_seconds
+from lakeward.services.compaction.plan.pay_back import (
+    BASE_OF_LOG,
+    DAY,
+    ERASE_WITHIN,
+    HORIZON,
+    Cut,
+    full_cut,
+    log_cuts,
+    merged_bytes,
+    read_seconds,
+)
 from lakeward.services.compaction.plan.planner import planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.compaction.plan.slice_profile import SliceProfile, profile_slice
@@ -58,6 +70,21 @@ def test_each_write_may_begin_a_log_compaction_of_two_or_more() -> None:
     assert [len(cut.run) for cut in cuts] == [3, 2]
     assert [len(cut.run) for cut in log_cuts(found, age_of=lambda log: 0, is_whole=True, sources_go=True)] == [3]
     assert list(log_cuts(profile((1, 4)), age_of=lambda log: 0, is_whole=False, sources_go=True)) == []
+
+
+def test_merged_logs_shrink_towards_the_rows_of_the_base() -> None:
+    """Each key is kept once: small logs hardly overlap, large ones are no more than all rows; without a base nothing is
+    known."""
+    found = profile((1, 1))
+    rows = 64 * MIB / BASE_OF_LOG
+    assert merged_bytes(found.base_bytes, 0) == 0
+    assert merged_bytes(found.base_bytes, MIB) == pytest.approx(MIB, rel=0.01)
+    assert merged_bytes(found.base_bytes, rows) == pytest.approx(rows * (1 - 1 / math.e))
+    assert merged_bytes(found.base_bytes, 100 * rows) == pytest.approx(rows)
+    assert merged_bytes(0, 100 * MIB) == 100 * MIB
+    (cut,) = log_cuts(profile((1, 64), (2, 128)), age_of=lambda log: 60, is_whole=True, sources_go=True)
+    left = merged_bytes(64 * MIB, 192 * MIB)
+    assert cut.saved_seconds == pytest.approx(read_seconds(192 * MIB, 2) - read_seconds(left, 1))
 
 
 @pytest.mark.parametrize(

@@ -107,15 +107,9 @@ class GroupChoice:
     """The files that a LOG takes."""
     names_all: bool = False
     """The operation names all files of the slice, since another engine may carry it out as FULL."""
-    value: float | None = None
-    """Core-seconds that are gained for each that the job takes, where what pays was asked."""
-
-    @property
-    def benefit(self) -> float:
-        """The greatest of several comes first."""
-        if self.value is not None:
-            return self.value
-        return self.cost.benefit if self.cost is not None else 0
+    benefit: float = 0.0
+    """The greatest of several comes first: what readers save for what is written, or where an operator says how often
+    they read, core-seconds gained for each that the job takes."""
 
     def operation(self) -> CompactionOperation:
         assert self.cost is not None, "the choice is not NONE"
@@ -210,13 +204,13 @@ class GroupRules:
                 return self._not_due(profile, numbers, Reason.GROUP_TRIGGER, options.group_trigger, firing)
 
         if options.reads_per_day is not None:
-            choice, reason, cut = self._what_pays(profile, options.reads_per_day / DAY)
-            numbers |= cut.numbers(options.reads_per_day / DAY)
+            reads = options.reads_per_day / DAY
+            choice, reason, cut = self._what_pays(profile, numbers, reads)
+            numbers |= cut.numbers(reads)
             if choice is Choice.NONE:
                 numbers |= cut.cost.numbers
-            by_rate = cut.gain(options.reads_per_day / DAY) / cut.cost.core_seconds
-            value = math.inf if reason is Reason.OVER_CAP else by_rate
-            return replace(self._decide(profile, numbers, choice, reason, cut.run), value=value)
+            benefit = math.inf if reason is Reason.OVER_CAP else cut.gain(reads) / cut.cost.core_seconds
+            return replace(self._decide(profile, numbers, choice, reason, cut.run), benefit=benefit)
         run = self._wanted_run(profile)
         if len(run) < len(profile.live):
             numbers["ahead_log_files"] = len(profile.live) - len(run)
@@ -239,20 +233,18 @@ class GroupRules:
             bytes_max = math.inf  # no FULL ever takes the large ones
         return profile.live[first_of_run(profile, bytes_max=bytes_max) :]
 
-    def _what_pays(self, profile: SliceProfile, reads: float) -> tuple[Choice, Reason, Cut]:
+    def _what_pays(
+        self, profile: SliceProfile, numbers: Mapping[str, int | float], reads: float
+    ) -> tuple[Choice, Reason, Cut]:
         """The merge that gains most; where none gains anything, the one that is nearest to it, for the explanation.
 
         Args:
+            numbers: what is known of the file group.
             reads: in a second.
         """
-        full = full_cut(
-            profile,
-            age_seconds=self._ages.seconds_since(profile.slice.base_instant),
-            reads_merged=self._is_lsm_tree,
-        )
+        full = full_cut(profile, age_seconds=numbers["base_seconds"], reads_merged=self._is_lsm_tree)
         of_logs: list[Cut] = []
-        against: dict[str, int | float] = {**self._against_log, **self._against_log_of(profile)}
-        if AGAINST_LOG.isdisjoint(against):
+        if AGAINST_LOG.isdisjoint(numbers):
             of_logs += log_cuts(
                 profile,
                 age_of=self._record_seconds,
@@ -301,7 +293,8 @@ class GroupRules:
                 return chosen
             numbers, reason, pending = dict(chosen.decision.numbers), Reason.TOO_MANY_LOGS, chosen.decision.instant
         cost = full_cost(base_bytes=profile.base_bytes, log_bytes=profile.log_bytes, logs=len(profile.live))
-        return GroupChoice(_decision(profile, Choice.FULL, reason, numbers | cost.numbers, pending), profile, cost)
+        decision = _decision(profile, Choice.FULL, reason, numbers | cost.numbers, pending)
+        return GroupChoice(decision, profile, cost, benefit=cost.benefit)
 
     def _not_allowed(self, profile: SliceProfile, numbers: dict[str, int | float]) -> GroupChoice:
         return self._none(profile, numbers, Reason.LOG_NOT_ALLOWED, instead_of=Choice.LOG)
@@ -376,7 +369,7 @@ class GroupRules:
         decision = _decision(
             profile, Choice.LOG, reason, numbers | cost.numbers, pending if len(run) < len(wanted) else None
         )
-        return GroupChoice(decision, profile, cost, files, names_all)
+        return GroupChoice(decision, profile, cost, files, names_all, cost.benefit)
 
     def over_budget(self, choice: GroupChoice) -> Decision:
         return replace(
