@@ -15,11 +15,17 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from lakeward.base.clock import SystemClock
 from lakeward.cli.main import run
+from lakeward.daemon.history.job_card import detail_of
+from lakeward.protocol.job_report import JobCost, JobFigures, JobReport, JobResult, ReadLoad
 from lakeward.state.migration import migrate
+from lakeward.state.records import CostRecord, JobRecord
+from lakeward.state.store import open_store
 from tests.golden_tables import copy_golden
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "reference" / "json.md"
@@ -83,10 +89,12 @@ COMMANDS: Sequence[tuple[str, Sequence[str]]] = (
     ("state status", ("--url", "{store}")),
     ("pause", ("orders", "--reason", "maintenance", "--config", "{config}", "--url", "{store}")),
     ("events", ("--url", "{store}")),
+    ("job", ("j1", "--url", "{store}")),
+    ("costs", ("--url", "{store}")),
     ("version", ()),
 )
 
-MAPS = frozenset({"numbers", "deleted", "replaced", "properties"})
+MAPS = frozenset({"numbers", "deleted", "replaced", "properties", "reasons", "phases", "merges"})
 """Fields whose keys are data."""
 
 
@@ -105,6 +113,7 @@ def _documents() -> Iterator[tuple[str, Any]]:
         config.write_text(f'[[tables]]\nname = "orders"\npath = "{table}"\n')
         names = {"table": str(table), "config": str(config), "store": f"sqlite:///{folder}/lakeward.db"}
         migrate(names["store"])
+        _run_a_job(names["store"])
         before = os.environ.get("XDG_STATE_HOME")
         os.environ["XDG_STATE_HOME"] = f"{folder}/state"
         try:
@@ -125,6 +134,27 @@ def _documents() -> Iterator[tuple[str, Any]]:
                 del os.environ["XDG_STATE_HOME"]
             else:
                 os.environ["XDG_STATE_HOME"] = before
+
+
+def _run_a_job(url: str) -> None:
+    """A job that has ended, in the store."""
+    store = open_store(url, clock=SystemClock())
+    store.jobs.begin(JobRecord("j1", "orders", "compaction", 1.0))
+    store.jobs.end("j1", "committed", None, at=61.0, instant="t9", figures=asdict(JobFigures()))
+    load = ReadLoad()
+    cost = JobCost({"log-ratio": 1}, load, load, 9.0, 2.0, 4.0, 3.0)
+    detail = detail_of(JobReport(JobResult.COMMITTED, cost=cost), {"merge": 1.0})
+    store.jobs.record_cost(
+        CostRecord(
+            *("j1", "orders", "compaction", "1970-01", 61.0, "committed", 60.0),
+            predicted_seconds=cost.predicted_seconds,
+            cpu_seconds=cost.cpu_seconds,
+            task_seconds=cost.task_seconds,
+            saved_seconds_a_day=cost.saved_seconds_a_day,
+            detail=detail,
+        )
+    )
+    store.close()
 
 
 NULL, MISSING = "null", "missing"

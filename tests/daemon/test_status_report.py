@@ -15,6 +15,7 @@ from lakeward.services.compaction.plan.decision import Reason
 from lakeward.state.records import (
     ControlKind,
     ControlRecord,
+    CostRecord,
     DecisionRecord,
     EventRecord,
     JobRecord,
@@ -92,6 +93,16 @@ def test_a_detail_is_what_the_store_and_the_last_scan_know(store: Store) -> None
     store.events.record(EventRecord(NOW, "stuck", "The poll hung.", "orders"))
     store.jobs.begin(JobRecord("j1", "orders", "compaction", NOW - 9))
     store.jobs.end("j1", "committed", None, at=NOW - 5, instant="20270114", figures={"read_bytes": 3, "unknown": 1})
+    cost = CostRecord(
+        *("j1", "orders", "compaction", "2027-01", NOW - 5, "committed", 4.0),
+        task_seconds=1.0,
+        saved_seconds_a_day=86400.0,
+        detail={"written": {"20270114": 1}},
+    )
+    store.jobs.record_cost(cost)
+    again = {"detail": {"rewritten": {"20270114": 1}}}
+    store.jobs.record_cost(CostRecord("n1", "orders", "compaction", "2027-01", NOW - 4.5, "committed", 1.0, **again))
+    store.jobs.record_cost(CostRecord("n2", "orders", "compaction", "2027-01", NOW + 1, "committed", 1.0))
     store.jobs.begin(JobRecord("ghost", "orders", "compaction", NOW - 8))
     store.jobs.begin(JobRecord("newer", "orders", "levitation", NOW - 7, ended_at=NOW - 6, result="committed"))
 
@@ -119,6 +130,8 @@ def test_a_detail_is_what_the_store_and_the_last_scan_know(store: Store) -> None
     assert [job.id for job in detail.table.running] == ["j2"]
     assert [job.id for job in detail.ended] == ["newer", "j1"], "also of a service that only a newer release knows"
     assert detail.ended[1].figures["read_bytes"] == 3
+    assert list(detail.cards) == ["j1"] and detail.cards["j1"].rewritten_at == NOW - 4.5
+    assert [(month.service, month.jobs) for month in detail.months] == [("compaction", 3)]
     assert detail.plans == (), "the snapshot has none, whatever the store remembers"
     unscanned = table_detail(status, None, store, at=NOW)
     assert [(plan.instant, plan.planned_by) for plan in unscanned.plans] == [("20270115", "another engine")]

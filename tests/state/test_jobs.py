@@ -7,7 +7,9 @@ from dataclasses import replace
 from lakeward.state.records import (
     AttemptRecord,
     CleanerProgress,
+    CostRecord,
     JobRecord,
+    MonthlyCost,
 )
 from lakeward.state.store import Store
 from tests.state.state_records import NOW
@@ -48,3 +50,28 @@ def test_how_far_a_clean_is(store: Store) -> None:
     store.trim(NOW + 100 * 86400.0)
     store.trim(NOW + 100 * 86400.0)
     assert store.jobs.progress("j1") == ()
+
+
+def test_what_jobs_took_is_added_up_by_month(store: Store) -> None:
+    """Sums are by table and service; a cost that comes twice counts once. Where CPU seconds are not known seconds of
+    the clock are taken, and are said to be. What a service has no model of is not 0."""
+    cost = CostRecord("j1", "orders", "compaction", "2027-01", NOW, "committed", 60.0, 5.0, 1 << 40, 7, 4.0, 6.0, 9.0)
+    costs = (
+        cost,
+        replace(cost, job_id="j2", ended_at=NOW + 1, cpu_seconds=None),
+        replace(cost, job_id="j3", ended_at=NOW + 2, month="2027-02", result="failed", predicted_seconds=None),
+        replace(cost, job_id="j4", table="other"),
+        CostRecord("j5", "orders", "clean", "2027-01", NOW + 3, "nothing", 1.0, detail={"phases": {"look": 0.5}}),
+    )
+    for each in (*costs, replace(cost, seconds=1e9)):
+        store.jobs.record_cost(each)
+
+    assert store.jobs.costs("orders", ["j5", "j1", "j4"]) == {"j1": cost, "j5": costs[4]}
+    assert store.jobs.costs_since("orders", NOW) == (costs[1], costs[2], costs[4])
+    assert store.jobs.costs_since("orders", NOW, limit=1) == (costs[1],)
+    assert store.jobs.monthly_costs("orders") == (
+        MonthlyCost("orders", "compaction", "2027-02", 1, 1, 60.0, 5.0, 1 << 40, 7, None, 6.0, None),
+        MonthlyCost("orders", "clean", "2027-01", 1, 0, 1.0, 0.0, 0, 0, None, None, None),
+        MonthlyCost("orders", "compaction", "2027-01", 2, 0, 120.0, 10.0, 2 << 40, 14, 8.0, 15.0, 9.0),
+    )
+    assert [each.table for each in store.jobs.monthly_costs()] == ["orders", "orders", "orders", "other"]

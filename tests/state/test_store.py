@@ -10,6 +10,7 @@ import pytest
 from lakeward.base.errors import LakewardError
 from lakeward.state.records import (
     AttemptRecord,
+    CostRecord,
     EventRecord,
     JobRecord,
     Retention,
@@ -33,22 +34,26 @@ def test_trim_keeps_what_counts(store: Store, url: str, clock: SettableClock) ->
         store.events.record(EventRecord(NOW + n, "k", str(n)))
         store.jobs.begin(JobRecord(f"j{n}", "orders", "compaction", NOW + n))
         store.jobs.record_attempt(AttemptRecord(f"a{n}", f"j{n}", NOW + n))
+        store.jobs.record_cost(CostRecord(f"j{n}", "orders", "compaction", "2027-01", NOW + n, "committed", 1.0))
         if n:
             store.jobs.end(f"j{n}", "done", None, at=NOW + n)
     store.controls.add(pause(until=NOW + 1))
     kept = store.controls.add(pause("other"))
 
-    small = Retention(event_rows=3, job_rows=2, event_days=1, job_days=1, control_days=1)
+    small = Retention(event_rows=3, job_rows=2, event_days=1, job_days=1, control_days=1, cost_days=5, cost_rows=4)
     trimming = open_store(url, clock=clock, retention=small)
     trimming.trim(NOW + 6)
     assert [each.text for each in store.events.latest()] == ["5", "4", "3"]
     assert [each.id for each in store.jobs.latest()] == ["j5", "j4", "j0"]
+    assert [each.job_id for each in store.jobs.costs_since("orders", 0)] == ["j2", "j3", "j4", "j5"]
 
     trimmed = trimming.trim(NOW + 3 * DAY_SECONDS)
     assert trimmed.rows["events"] == 3
     assert trimmed.rows["applied_writes"] > 20
     assert [each.id for each in store.jobs.latest()] == ["j0"]
     assert store.jobs.attempts("j0") and not store.jobs.attempts("j5")
+    assert store.jobs.costs("orders", ["j5"]), "sums of months outlive jobs"
+    assert trimming.trim(NOW + 6 * DAY_SECONDS).rows["job_costs"] == 4
     assert [each.id for each in store.controls.in_force(NOW)] == [kept]
     trimming.close()
 

@@ -54,6 +54,8 @@ _OWN: Mapping[str, tuple[Verb, ...]] = {
         Verb("resume", "daemon.control_commands:resume", "orders"),
         Verb("cancel", "daemon.control_commands:cancel", "orders --reason maintenance"),
         Verb("jobs", "daemon.history_commands:jobs", "orders"),
+        Verb("job", "daemon.history_commands:job", "4f2c-17"),
+        Verb("costs", "daemon.history_commands:costs", "orders"),
         Verb("events", "daemon.history_commands:events", "orders --limit 20"),
         Verb(
             "config",

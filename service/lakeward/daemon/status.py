@@ -13,7 +13,7 @@ for the loop, and the loop waits for no reader.
       `- Limitation           what this daemon cannot do now, and the remedy
     TablePage               made when a request asks for a table's page
       |- GroupStatus          a file group: its backlog, and the last decision about it
-      |- JobRecord, PlanStatus, EventStatus
+      |- JobRecord with its Card, PlanStatus, EventStatus, MonthlyCost
       `- HoldStatus           what holds the table or a file group, with its reason and expiry
 
 Touches: nothing.
@@ -29,6 +29,7 @@ from enum import StrEnum
 from typing import Any
 
 from lakeward.config.short_name import find_by_short_name
+from lakeward.daemon.history.job_card import Card
 from lakeward.daemon.scheduling.outlook import Outlook
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.scheduling.table_state import TableState
@@ -38,7 +39,7 @@ from lakeward.protocol.job_report import JobReport, JobResult
 from lakeward.protocol.progress import DeletedSoFar, Merged
 from lakeward.services.compaction.plan.decision import Decision
 from lakeward.services.service import Fact, ServiceDemand
-from lakeward.state.records import JobRecord
+from lakeward.state.records import JobRecord, MonthlyCost
 from lakeward.table.backlog import Backlog, GroupBacklog
 from lakeward.table.file_system_view import GroupId
 
@@ -128,6 +129,16 @@ class JobProgress:
         if self.deleted is not None and self.deleted.files_total:
             return min(1.0, self.deleted.files / self.deleted.files_total)
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpent:
+    """What the seconds of a job went into."""
+
+    waited_seconds: float = 0.0
+    """It waited for others so long: for a lock, or for writers that would fail."""
+    phases: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by phase, each second in one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,6 +381,10 @@ class TablePage:
     """When the decisions were taken."""
     storage: tuple[StorageSample, ...] = ()
     """Oldest first."""
+    cards: Mapping[str, Card] = field(default_factory=dict)
+    """Cards of the jobs that have ended, by their ids."""
+    months: tuple[MonthlyCost, ...] = ()
+    """The newest first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,11 @@ Keeps:   1. what the store has of after the status is left out of a detail;
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from lakeward.base.quantities import format_time
+from lakeward.daemon.history.job_card import Card, card_of
 from lakeward.daemon.scheduling.table_state import Hold, TableState
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import (
@@ -49,6 +50,8 @@ from lakeward.table.snapshot import TableSnapshot
 
 JOBS_SHOWN = 50
 EVENTS_SHOWN = 50
+MONTHS_SHOWN = 24
+"""Lines of months, of all services together."""
 
 
 def limitations(
@@ -101,13 +104,15 @@ def table_detail(status: TableStatus, snapshot: TableSnapshot | None, store: Sto
     held = _holds(status, store, at)
     holds = {hold.file_group: hold for hold in held if hold.file_group is not None}
     decisions = {(each.partition_path, each.file_id): decision_of(each) for each in records}
+    ended = _ended(status, store, at)
+    decisions = {(each.partition_path, each.file_id): _decision(each) for each in records}
     return TablePage(
         table=status,
         at=at,
         facts=_facts(status, snapshot),
         plans=tuple(_plan(plan) for plan in _pending(status, snapshot, store) if plan.state != "completed"),
         groups=_groups(snapshot, decisions, holds),
-        ended=_ended(status, store, at),
+        ended=ended,
         events=tuple(
             EventStatus(event.at, event.kind, event.text)
             for event in store.events.latest(name, EVENTS_SHOWN)
@@ -116,6 +121,8 @@ def table_detail(status: TableStatus, snapshot: TableSnapshot | None, store: Sto
         holds=tuple(held),
         planned_at=None if planning is None else min(planning.planned_at, at),
         storage=tuple(StorageSample(each.at, each.bytes) for each in store.observations.storage(name) if each.at <= at),
+        cards=_cards(ended, store, at),
+        months=store.jobs.monthly_costs(name)[:MONTHS_SHOWN],
     )
 
 
@@ -135,6 +142,16 @@ def _ended(status: TableStatus, store: Store, at: float) -> tuple[JobRecord, ...
     for running in status.running:
         ended.pop(running.id, None)
     return tuple(sorted(ended.values(), key=lambda job: job.began_at, reverse=True))
+
+
+def _cards(ended: Sequence[JobRecord], store: Store, at: float) -> Mapping[str, Card]:
+    if not ended:
+        return {}
+    table = ended[0].table
+    costs = [cost for cost in store.jobs.costs(table, [job.id for job in ended]).values() if cost.ended_at <= at]
+    oldest = min((cost.ended_at for cost in costs), default=at)
+    later = [cost for cost in store.jobs.costs_since(table, oldest) if cost.ended_at <= at]
+    return {cost.job_id: card_of(cost, later, now=at) for cost in costs}
 
 
 def _holds(status: TableStatus, store: Store, at: float) -> list[HoldStatus]:

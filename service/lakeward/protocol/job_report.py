@@ -98,6 +98,52 @@ class JobFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadLoad:
+    """What a query of whole file slices reads of them."""
+
+    files: int = 0
+    bytes: int = 0
+    logs_opened: int = 0
+    """Logs that are opened, merged ones that no clean took away included."""
+    merged_bytes: int = 0
+    """Bytes of logs that are merged."""
+    core_seconds: float = 0.0
+    """What a reader takes for the logs, as the planner has it."""
+
+    def __add__(self, other: ReadLoad) -> ReadLoad:
+        return ReadLoad(
+            self.files + other.files,
+            self.bytes + other.bytes,
+            self.logs_opened + other.logs_opened,
+            self.merged_bytes + other.merged_bytes,
+            self.core_seconds + other.core_seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class JobCost:
+    """What a job took, beside what was predicted, and what readers have of it."""
+
+    reasons: Mapping[str, int]
+    """Operations by the reasons of the plan; those of a plan that was pending before are below `recovered`."""
+    before: ReadLoad
+    after: ReadLoad
+    """Superseded logs are no part of it where a clean will take them."""
+    saved_seconds_a_day: float
+    """Core-seconds that readers save in a day, at the read rates that the planner assumed."""
+    predicted_seconds: float
+    """Core-seconds of the operations, as the planner has it."""
+    task_seconds: float
+    """How long the tasks took, all together."""
+    cpu_seconds: float | None
+    """CPU seconds of the tasks, without Spark's own; None where that is not known."""
+    written: Mapping[str, int] = field(default_factory=dict)
+    """The file slices that it wrote into, by its instants."""
+    rewritten: Mapping[str, int] = field(default_factory=dict)
+    """The file slices in which it merged what an instant had written, by these."""
+
+
+@dataclass(frozen=True, slots=True)
 class JobReport:
     result: JobResult
     figures: JobFigures = field(default_factory=JobFigures)
@@ -107,5 +153,7 @@ class JobReport:
     """File groups that went wrong while the rest went on."""
     reasons: tuple[str, ...] = ()
     """Why each of these instants was ended, where a job may end several for reasons of their own."""
+    cost: JobCost | None = None
+    """None where the service has no model of what its work costs."""
     own: Any = field(default=None, compare=False, repr=False)
     """The service's own report, for a command that shows it."""

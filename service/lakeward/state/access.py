@@ -65,7 +65,8 @@ class StoreAccess:
         return result
 
     def insert_new(self, name: str, table: Table, row: Mapping[str, Any]) -> None:
-        statement = self.database.insert(table).values(**row).on_conflict_do_nothing(index_elements=["id"])
+        keys = [column.name for column in table.primary_key]
+        statement = self.database.insert(table).values(**row).on_conflict_do_nothing(index_elements=keys)
         self.write(name, lambda connection: execute(connection, statement))
 
     def upsert(self, connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:

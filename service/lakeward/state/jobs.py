@@ -1,20 +1,22 @@
-"""Jobs, which are promises to do one thing on one table, their attempts, and how far their cleans are.
+"""Jobs, which are promises to do one thing on one table, their attempts, what they took, and how far their cleans are.
 
 Touches: the database, through `StoreAccess`.
-Keeps:   the first end of a job counts; a job that is begun again, and an attempt that is recorded again, change
-         nothing.
+Keeps:   the first end of a job counts; a job that is begun again, and an attempt or a cost that is recorded again,
+         change nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import Row, select, update
+from sqlalchemy import BigInteger, Row, case, cast, func, select, update
 
 from lakeward.state.access import StoreAccess, cut, execute, fields_of, plain
-from lakeward.state.records import PROGRESS, AttemptRecord, CleanerProgress, JobRecord
-from lakeward.state.store_tables import attempts, cleaner_progress, jobs
+from lakeward.state.records import PROGRESS, AttemptRecord, CleanerProgress, CostRecord, JobRecord, MonthlyCost
+from lakeward.state.store_tables import attempts, cleaner_progress, job_costs, jobs
+
+_GOOD_ENDS = ("committed", "nothing")
 
 
 class Jobs:
@@ -49,6 +51,45 @@ class Jobs:
         statement = update(jobs).where(jobs.c.id == job_id, jobs.c.ended_at.is_(None))
         statement = statement.values(figures=plain({PROGRESS: progress}))
         self._access.write("job_under_way", lambda connection: execute(connection, statement))
+
+    def record_cost(self, cost: CostRecord) -> None:
+        """What a job took that has ended. The same job again changes nothing."""
+        row = {**fields_of(cost), "detail": plain(cost.detail)}
+        row["table_name"] = row.pop("table")
+        self._access.insert_new("record_cost", job_costs, row)
+
+    def costs(self, table: str, job_ids: Iterable[str]) -> Mapping[str, CostRecord]:
+        """What these jobs of the table took, by their ids."""
+        query = select(job_costs).where(job_costs.c.table_name == table, job_costs.c.job_id.in_(list(job_ids)))
+        return {row.job_id: _cost(row) for row in self._access.rows("costs", query)}
+
+    def costs_since(self, table: str, at: float, limit: int = 1000) -> tuple[CostRecord, ...]:
+        """What jobs of the table took that ended later than that, oldest first."""
+        query = select(job_costs).where(job_costs.c.table_name == table, job_costs.c.ended_at > at)
+        query = query.order_by(job_costs.c.ended_at, job_costs.c.job_id).limit(limit)
+        return tuple(_cost(row) for row in self._access.rows("costs_since", query))
+
+    def monthly_costs(self, table: str | None = None) -> tuple[MonthlyCost, ...]:
+        """The newest month first."""
+        of = job_costs.c
+        keys = (of.month, of.table_name, of.service)
+        has_failed = case((of.result.in_(_GOOD_ENDS), 0), else_=1)
+        # Sums of integers are decimals in PostgreSQL.
+        query = select(
+            *keys,
+            func.count().label("jobs"),
+            cast(func.sum(has_failed), BigInteger).label("failed"),
+            *(func.sum(each).label(each.name) for each in (of.seconds, of.waited_seconds)),
+            *(cast(func.sum(each), BigInteger).label(each.name) for each in (of.read_bytes, of.written_bytes)),
+            func.sum(of.predicted_seconds).label("predicted_seconds"),
+            func.sum(func.coalesce(of.cpu_seconds, of.task_seconds)).label("actual_seconds"),
+            func.sum(case((of.cpu_seconds.is_(None), of.task_seconds))).label("actual_by_clock_seconds"),
+        )
+        query = query.group_by(*keys).order_by(of.month.desc(), of.table_name, of.service)
+        if table is not None:
+            query = query.where(of.table_name == table)
+        rows = self._access.rows("monthly_costs", query)
+        return tuple(MonthlyCost(table=fields.pop("table_name"), **fields) for fields in map(_fields, rows))
 
     def latest(self, table: str | None = None, limit: int = 100) -> tuple[JobRecord, ...]:
         """Newest first."""
@@ -98,5 +139,14 @@ def _job_row(job: JobRecord) -> dict[str, Any]:
 
 
 def _job(row: Row[Any]) -> JobRecord:
-    fields = dict(row._mapping)
+    fields = _fields(row)
     return JobRecord(table=fields.pop("table_name"), **fields)
+
+
+def _cost(row: Row[Any]) -> CostRecord:
+    fields = _fields(row)
+    return CostRecord(table=fields.pop("table_name"), **fields)
+
+
+def _fields(row: Row[Any]) -> dict[str, Any]:
+    return dict(row._mapping)

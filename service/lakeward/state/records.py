@@ -187,6 +187,60 @@ class AttemptRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class CostRecord:
+    """What a job took that has ended; kept for longer than the job."""
+
+    job_id: str
+    table: str
+    service: str
+    month: str
+    """The month in which it ended, in UTC: `2027-01`."""
+    ended_at: float
+    result: str
+    seconds: float
+    """From its begin to its end."""
+    waited_seconds: float = 0.0
+    read_bytes: int = 0
+    written_bytes: int = 0
+    predicted_seconds: float | None = None
+    """Core-seconds that the planner's model says of its operations; None where there is none of the service."""
+    cpu_seconds: float | None = None
+    """CPU seconds of its tasks; None where that is not known."""
+    task_seconds: float | None = None
+    """How long its tasks took, all together."""
+    saved_seconds_a_day: float | None = None
+    """Core-seconds that readers save in a day, at the read rates that were assumed."""
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    """The rest of what a card shows: reasons, phases, what a query of the file slices read before and after, and which
+    instants wrote and were merged."""
+
+    @property
+    def actual_seconds(self) -> float | None:
+        """What its tasks took: CPU seconds, or where these are not known, seconds of the clock."""
+        return self.task_seconds if self.cpu_seconds is None else self.cpu_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class MonthlyCost:
+    """The jobs of a service on a table that ended in a month."""
+
+    table: str
+    service: str
+    month: str
+    jobs: int
+    failed: int
+    seconds: float
+    waited_seconds: float
+    read_bytes: int
+    written_bytes: int
+    predicted_seconds: float | None
+    actual_seconds: float | None
+    """`CostRecord.actual_seconds` of all of them."""
+    actual_by_clock_seconds: float | None
+    """The part of it of jobs whose CPU seconds are not known."""
+
+
+@dataclass(frozen=True, slots=True)
 class Lease:
     """The right to plan and to work for one table, until a time of the database's clock."""
 
@@ -294,6 +348,9 @@ class Retention:
     past_decision_rows: int = 500_000
     past_decision_each_days: float = 14
     """How long each choice that was made for a file group is remembered; after that the last one of a day."""
+    cost_days: float = 400
+    """How long it is remembered what jobs took; the jobs themselves go before."""
+    cost_rows: int = 400_000
     control_days: float = 90
     write_days: float = 1
     """How long the id of a write is remembered; a retry comes within minutes."""

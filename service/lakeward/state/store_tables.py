@@ -3,6 +3,7 @@
     about a table     watched_tables  plannings  decisions  observed_plans  observed_operations  storage_samples
                       past_decisions
     about our work    jobs  attempts  cleaner_progress  index_builds  index_checkpoints
+    about our work    jobs  attempts  job_costs  cleaner_progress  index_builds  index_checkpoints
     between daemons   leases  daemons
     from an operator  controls  parked_groups
     about the past    events
@@ -197,6 +198,28 @@ attempts = Table(
     Column("error", StorableText),
     Column("figures", JSON, nullable=False),
     Index(None, "job_id"),
+)
+
+job_costs = Table(
+    "job_costs",
+    metadata,
+    Column("job_id", StorableText, primary_key=True),
+    Column("table_name", StorableText, nullable=False),
+    Column("service", StorableText, nullable=False),
+    Column("month", StorableText, nullable=False),
+    Column("ended_at", Double, nullable=False),
+    Column("result", StorableText, nullable=False),
+    Column("seconds", Double, nullable=False),
+    Column("waited_seconds", Double, nullable=False),
+    Column("read_bytes", BigInteger, nullable=False),
+    Column("written_bytes", BigInteger, nullable=False),
+    Column("predicted_seconds", Double),
+    Column("cpu_seconds", Double),
+    Column("task_seconds", Double),
+    Column("saved_seconds_a_day", Double),
+    Column("detail", JSON, nullable=False),
+    Index(None, "table_name", "ended_at"),
+    Index(None, "ended_at"),
 )
 
 cleaner_progress = Table(

@@ -14,7 +14,7 @@ from lakeward.cli.main import run
 from lakeward.daemon.status import JobProgress, JobWait
 from lakeward.protocol.progress import Merged
 from lakeward.state.migration import migrate
-from lakeward.state.records import ControlKind, EventRecord, JobRecord, TargetKind
+from lakeward.state.records import ControlKind, CostRecord, EventRecord, JobRecord, TargetKind
 from lakeward.state.store import Store, open_store
 from tests.golden_tables import copy_golden
 
@@ -233,3 +233,41 @@ def test_jobs_and_events_are_shown(store: Store, capfd: pytest.CaptureFixture[st
     assert run(["events", "--json", "--limit", "1"]) == 0
     (event,) = json.loads(capfd.readouterr().out)
     assert (event["file_group"], event["at"], event["time"]) == (["p", "fg"], 1.0, "1970-01-01T00:00:01.000Z")
+
+
+def test_one_job_and_the_costs_of_months_are_shown(store: Store, capfd: pytest.CaptureFixture[str]) -> None:
+    """A job by its id with its card, which a job that runs, or that an older release ran, has none of; sums by month.
+    An id that the store does not know is refused."""
+    assert run(["costs"]) == 0
+    assert "No job has ended" in capfd.readouterr().out
+    assert run(["job", "j1"]) == 2
+    assert "There is no job j1." in capfd.readouterr().err
+    store.jobs.begin(JobRecord("j1", "orders", "compaction", 1.0))
+    assert run(["job", "j1"]) == 0
+    assert capfd.readouterr().out == "compaction of orders: runs\nBegan 1970-01-01 00:00:01 UTC\n"
+    store.jobs.end("j1", "committed", None, at=61.0, instant="t9")
+    store.jobs.record_cost(
+        CostRecord(
+            *("j1", "orders", "compaction", "1970-01", 61.0, "committed", 60.0, 5.0, 2048, 1024),
+            predicted_seconds=2.0,
+            cpu_seconds=3.0,
+            task_seconds=4.0,
+            saved_seconds_a_day=86400.0,
+            detail={"reasons": {"log-ratio": 2}, "phases": {"merge": 50.0}, "written": {"t9": 1}},
+        )
+    )
+    again = CostRecord("j2", "orders", "compaction", "1970-01", 62.0, "committed", 1.0, detail={"rewritten": {"t9": 1}})
+    assert run(["job", "j1"]) == 0
+    out = capfd.readouterr().out
+    assert "Why: 2 log-ratio\nTook: 1 min, of which it waited 5 s\nPhases: merge 50 s\n" in out
+    assert "Actual: 3 CPU seconds, 1.5 times what was predicted\nPays back: at 1970-01-01 00:01:04 UTC, which is" in out
+    store.jobs.record_cost(again)
+    assert run(["job", "j1", "--json"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert (document["id"], document["card"]["pay_back"], document["card"]["rewritten_at"]) == ("j1", "rewritten", 62.0)
+
+    assert run(["costs", "orders"]) == 0
+    assert "1970-01" in capfd.readouterr().out
+    assert run(["costs", "--json"]) == 0
+    (month,) = json.loads(capfd.readouterr().out)
+    assert (month["table"], month["jobs"], month["seconds"], month["predicted_seconds"]) == ("orders", 2, 61.0, 2.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,8 +14,8 @@ from lakeward.config.job_summary import summarise_job
 from lakeward.daemon.history.recorder import Recorder
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling.events import FactKind, Record
-from lakeward.daemon.status import JobEnd
-from lakeward.protocol.job_report import JobFigures, JobReport, JobResult, WorkProblem
+from lakeward.daemon.status import JobEnd, JobSpent
+from lakeward.protocol.job_report import JobCost, JobFigures, JobReport, JobResult, ReadLoad, WorkProblem
 from lakeward.protocol.problem import problem_of
 from lakeward.state.records import JobRecord
 from lakeward.state.store import Store, open_store
@@ -87,7 +88,9 @@ def test_what_a_job_achieved_or_why_it_failed_is_an_event(shown: Reported, store
         job = synthetic.job(result=end.value, error=error, id=end.value)
         instants = (job.instant,) if job.instant else ()
         shown.recorder.job_ended(
-            job, JobReport(JobResult.COMMITTED, instants=instants, reasons=("compaction 7, release: it was silent",))
+            job,
+            JobReport(JobResult.COMMITTED, instants=instants, reasons=("compaction 7, release: it was silent",)),
+            JobSpent(),
         )
     shown.recorder.send()
 
@@ -99,10 +102,38 @@ def test_what_a_job_achieved_or_why_it_failed_is_an_event(shown: Reported, store
     assert (failed.kind, failed.text) == ("job-failed", "compaction: It broke. compaction 7, release: it was silent")
 
 
+def test_what_a_job_took_is_kept_with_its_month(shown: Reported, store: Store) -> None:
+    """The month in which it ended, in UTC; of a service without a model of its costs the seconds alone."""
+    job = synthetic.job(ended_at=1_801_439_999.0, began_at=1_801_439_900.0)
+    load = ReadLoad(5, 100, 4, 60, 2.0)
+    cost = JobCost({"pays-back": 2}, load, ReadLoad(), 9.0, 3.0, 4.0, None, {"t9": 2}, {"t1": 1})
+    spent = JobSpent(7.0, {"merge": 5.0})
+    figures = JobFigures(read_bytes=10, written_bytes=11)
+    shown.recorder.job_ended(job, JobReport(JobResult.COMMITTED, figures, cost=cost), spent)
+    later = replace(job, id="j9", ended_at=1_801_440_000.0)
+    shown.recorder.job_ended(later, JobReport(JobResult.COMMITTED), JobSpent())
+    shown.recorder.send()
+
+    first, second = store.jobs.costs_since("orders", 0)
+    assert (first.month, second.month) == ("2027-01", "2027-02")
+    assert (first.seconds, first.waited_seconds, first.read_bytes, first.written_bytes) == (99.0, 7.0, 10, 11)
+    assert (first.predicted_seconds, first.cpu_seconds, first.task_seconds, first.actual_seconds) == (3.0, None, 4.0, 4)
+    assert first.saved_seconds_a_day == 9.0
+    assert first.detail == {
+        "phases": {"merge": 5.0},
+        "reasons": {"pays-back": 2},
+        "before": {"files": 5, "bytes": 100, "logs_opened": 4, "merged_bytes": 60, "core_seconds": 2.0},
+        "after": {"files": 0, "bytes": 0, "logs_opened": 0, "merged_bytes": 0, "core_seconds": 0.0},
+        "written": {"t9": 2},
+        "rewritten": {"t1": 1},
+    }
+    assert (second.predicted_seconds, second.actual_seconds, second.detail) == (None, None, {"phases": {}})
+
+
 def test_a_job_without_instants_says_what_it_did(shown: Reported, store: Store) -> None:
     """An update of an index commits nothing to the table."""
     job = synthetic.job(figures=JobFigures(index_commits=2), instant=None)
-    shown.recorder.job_ended(job, JobReport(JobResult.COMMITTED))
+    shown.recorder.job_ended(job, JobReport(JobResult.COMMITTED), JobSpent())
     shown.recorder.send()
     (done,) = store.events.latest("orders")
     assert done.text == "2 commits indexed"

@@ -177,3 +177,26 @@ def test_a_job_says_once_what_each_of_its_plans_reads() -> None:
     assert (watch.take_size(), watch.take_size()) == (40, None)
     watch.merged(Merged(0, 1, 0, 100, 0))
     assert (watch.take_size(), watch.take_size()) == (140, None)
+
+
+def test_a_second_is_in_the_innermost_of_its_phases() -> None:
+    """Keeps 3 of daemon/jobs/watch: a commit waits for the lock, holds it and looks at the table; what is said of
+    writers besides is no phase. What was waited stands apart."""
+    watched = Watched()
+    watch, clock = watched.watch, watched.clock
+    clock.sleep(30.0)
+    watch.phase(Phase.MERGE, 30.0)
+    watch.waiting("the lock", 0.0)
+    clock.sleep(4.0)
+    watch.phase(Phase.LOCK_WAIT, 4.0)
+    clock.sleep(1.0)
+    for _ in range(2):
+        clock.sleep(2.0)
+        watch.phase(Phase.SCAN, 2.0)
+    clock.sleep(0.5)
+    watch.phase(Phase.BESIDE_WRITES, 5.5)
+    watch.phase(Phase.LOCK_HOLD, 5.5)
+    watch.phase(Phase.COMMIT, 9.5)
+    watch.count_seconds()
+    assert watch.spent.waited_seconds == 4.0
+    assert watch.spent.phases == {"merge": 30.0, "lock_wait": 4.0, "look": 4.0, "lock_hold": 1.5, "commit": 0.0}

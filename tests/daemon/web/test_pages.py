@@ -13,9 +13,10 @@ import pytest
 from lakeward.base import quantities
 from lakeward.base.quantities import format_number, format_share, format_size
 from lakeward.config.job_summary import summarise_job
+from lakeward.daemon.history.job_card import card_of
 from lakeward.daemon.scheduling.demand import Demand
 from lakeward.daemon.scheduling.table_state import ParkedGroup, TableState
-from lakeward.daemon.status import ConfigStatus, JobEnd, ServicePhase, TableStatus
+from lakeward.daemon.status import ConfigStatus, JobEnd, ServicePhase, TablePage, TableStatus
 from lakeward.daemon.web.pages import (
     CHOICE_SIGNS,
     END_SIGNS,
@@ -43,6 +44,7 @@ from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures
 from lakeward.services.compaction.plan.decision import Choice, Reason
 from lakeward.services.indexing.index_memory import IndexMemory, IndexStatus, TeeStatus
+from lakeward.state.records import CostRecord, MonthlyCost
 from tests.daemon.synthetic_status import (
     LIMITATION,
     NOW,
@@ -145,6 +147,31 @@ def test_a_job_that_waits_is_shown_apart(pages: Pages):
     assert "waiting" not in Page(pages.all_tables(service(*varied_tables()))).text.lower().replace(
         "waiting to be merged", ""
     )
+
+
+def test_a_job_has_its_card_and_months_their_sums(pages: Pages):
+    """The same lines as the command line has; a job that did not pay back says so before its card is opened."""
+    cost = CostRecord(
+        *("j1", "orders", "compaction", "2027-01", NOW - 170, "committed", 30.0, 4.0),
+        predicted_seconds=2.0,
+        cpu_seconds=3.0,
+        saved_seconds_a_day=86400.0,
+        detail={"reasons": {"log-ratio": 2}, "written": {"t9": 1}},
+    )
+    month = MonthlyCost("orders", "compaction", "2027-01", 12, 1, 3600.0, 60.0, 5 << 30, 2 << 30, 1234.5, 2345.6, None)
+    paid = card_of(cost, (), now=NOW)
+    text = shown_text(pages, detail(ended=(job(),), cards={"j1": paid}, months=(month,)))
+    for label, words in paid.lines():
+        assert f"{label} {words}" in text
+    assert "Did not pay back" not in text
+    assert "2027-01 compaction 12 1 failed 1 h 5.0 GiB 2.0 GiB 1,234 2,346" in text
+    again = replace(cost, job_id="j2", ended_at=NOW - 169, detail={"rewritten": {"t9": 1}})
+    unpaid = card_of(cost, (again,), now=NOW)
+    assert "Did not pay back." in shown_text(pages, detail(ended=(job(),), cards={"j1": unpaid}))
+
+
+def shown_text(pages: Pages, of: TablePage) -> str:
+    return " ".join(Page(pages.one_table(of, GroupQuery())).text.replace("\u00a0", " ").split())
 
 
 def test_what_needs_attention_stands_first():

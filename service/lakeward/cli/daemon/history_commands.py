@@ -1,4 +1,4 @@
-"""`lakeward jobs` and `lakeward events`: what the daemons run and did, as the store has it.
+"""`lakeward jobs`, `job`, `costs` and `events`: what the daemons run and did, as the store has it.
 
 Touches: stdout; the store, reading only.
 """
@@ -6,6 +6,7 @@ Touches: stdout; the store, reading only.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any
 
@@ -13,18 +14,21 @@ import typer
 from rich.text import Text
 
 from lakeward.base.clock import SystemClock
-from lakeward.base.quantities import format_iso_time, format_time
+from lakeward.base.errors import UsageError
+from lakeward.base.quantities import format_duration, format_iso_time, format_number, format_size, format_time
 from lakeward.cli.configured_table import ConfigOption
 from lakeward.cli.daemon.control_commands import TableArgument, table_name
 from lakeward.cli.options.store import UrlOption, opened_store, read_settings, with_times
 from lakeward.cli.result import Result
 from lakeward.cli.terminal import WIDE_CELLS, Column, NameCell, Rendered, Terminal, new_table
 from lakeward.config.job_summary import summarise_job
+from lakeward.daemon.history.job_card import card_of, format_core_seconds
 from lakeward.protocol.job_kind import JobKind
 from lakeward.state.records import (
     PROGRESS,
     CleanerProgress,
     JobRecord,
+    MonthlyCost,
 )
 
 LimitOption = Annotated[int, typer.Option(min=1, metavar="N", help="How many, the newest first.")]
@@ -113,6 +117,68 @@ def _described(job: JobRecord, cleans: Sequence[CleanerProgress]) -> str:
     ]
     words = (job.instant or "", summarise_job(job.figures), *_progress_lines(job), *under_way, job.error or "")
     return ". ".join(each.rstrip(".") for each in words if each)
+
+
+def job(
+    job_id: Annotated[str, typer.Argument(metavar="JOB", help="The id of a job, as `lakeward jobs` lists it.")],
+    config: ConfigOption = None,
+    url: UrlOption = None,
+) -> Result:
+    """Show one job: why, what it took and what was predicted, and when it pays back."""
+    settings, clock = read_settings(config), SystemClock()
+    with opened_store(url, settings, clock) as store:
+        found = store.jobs.find(job_id)
+        if found is None:
+            raise UsageError(
+                f"There is no job {job_id}.",
+                why="The store does not know it; ended jobs are forgotten after 90 days.",
+                remedy="Run `lakeward jobs` to see which there are.",
+            )
+        cost = store.jobs.costs(found.table, [found.id]).get(found.id)
+        later = () if cost is None else store.jobs.costs_since(found.table, cost.ended_at)
+        cleans = store.jobs.progress(found.id) if found.service == JobKind.CLEAN else None
+    card = None if cost is None else card_of(cost, later, now=clock.now())
+    document = with_times(found) | _progress_as_json(found) | _deletions_as_json(cleans)
+    document["card"] = None if card is None else card.as_json()
+    ended = "" if found.ended_at is None else f", ended {format_time(found.ended_at)}"
+    result = found.result or _doing(found)
+    lines = [
+        f"{found.service} of {found.table}: {result}",
+        f"Began {format_time(found.began_at)}{ended}",
+        _described(found, cleans or ()),
+        *(() if card is None else (f"{label}: {text}" for label, text in card.lines())),
+    ]
+    return Result(document=document, lines=[line for line in lines if line])
+
+
+def costs(
+    table: TableArgument = None,
+    config: ConfigOption = None,
+    url: UrlOption = None,
+) -> Result:
+    """Show what the daemons' jobs took, by month, table and service."""
+    settings, clock = read_settings(config), SystemClock()
+    with opened_store(url, settings, clock) as store:
+        name = None if table is None else table_name(store, settings, table, clock.now())
+        found = store.jobs.monthly_costs(name)
+    document = [asdict(month) for month in found]
+    if not found:
+        return Result(document=document, lines=["No job has ended yet."])
+    return Rendered(document=document, render=partial(_render_costs, found))
+
+
+def _render_costs(found: Sequence[MonthlyCost], console: Terminal) -> None:
+    names = ("month", "table", "service", "jobs", "failed", "took", "read", "written", "predicted", "actual")
+    view = new_table(dict.fromkeys(names, Column.FIXED) | {"table": Column.ELASTIC})
+    for month in found:
+        cells = (
+            *(format_number(month.jobs), format_number(month.failed), format_duration(month.seconds)),
+            *(format_size(month.read_bytes), format_size(month.written_bytes)),
+            *(format_core_seconds(month.predicted_seconds), format_core_seconds(month.actual_seconds)),
+        )
+        view.add_row(month.month, NameCell(month.table), month.service, *cells)
+    console.print(view)
+    console.print(Text("Predicted and actual are core-seconds; without a figure: nothing is predicted of the service."))
 
 
 def events(

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -23,12 +24,13 @@ from structlog.stdlib import BoundLogger
 
 from lakeward.base.clock import Clock
 from lakeward.config.job_summary import summarise_job
+from lakeward.daemon.history.job_card import detail_of
 from lakeward.daemon.history.outbox import Letter, Outbox, Sent, send
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling.events import FactKind, Record
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.served_table import ServedTable
-from lakeward.daemon.status import JobEnd, JobProgress, StorageSample
+from lakeward.daemon.status import JobEnd, JobProgress, JobSpent, StorageSample
 from lakeward.daemon.work.reports import PlanReport
 from lakeward.protocol.job_report import JobReport, WorkProblem
 from lakeward.protocol.problem import problem_of
@@ -38,6 +40,7 @@ from lakeward.state.records import (
     AttemptRecord,
     CleanerProgress,
     ControlRecord,
+    CostRecord,
     DecisionRecord,
     EventRecord,
     JobRecord,
@@ -192,7 +195,7 @@ class Recorder:
         record = partial(self._store.jobs.under_way, job_id, {**progress.as_json(), "at": at})
         self._remember("progress", record, key=f"progress {job_id}")
 
-    def job_ended(self, ended: JobRecord, report: JobReport) -> None:
+    def job_ended(self, ended: JobRecord, report: JobReport, spent: JobSpent) -> None:
         assert ended.ended_at is not None and ended.result is not None, "only ended jobs are remembered as such"
         for number, instant in enumerate(report.instants):
             attempt = AttemptRecord(
@@ -217,6 +220,7 @@ class Recorder:
                 figures=ended.figures,
             ),
         )
+        self._remember("cost", partial(self._store.jobs.record_cost, cost_record(ended, report, spent)))
         self._report_end(ended, report)
 
     def _report_end(self, ended: JobRecord, report: JobReport) -> None:
@@ -311,6 +315,29 @@ class Recorder:
     def _not_sent(self, error: Exception) -> None:
         self._outbox.settle(Sent())
         self.failed(error)
+
+
+def cost_record(ended: JobRecord, report: JobReport, spent: JobSpent) -> CostRecord:
+    """What a job took that ended, as the store keeps it."""
+    assert ended.ended_at is not None and ended.result is not None, "only ended jobs have taken something"
+    cost = report.cost
+    return CostRecord(
+        ended.id,
+        ended.table,
+        ended.service,
+        f"{datetime.fromtimestamp(ended.ended_at, UTC):%Y-%m}",
+        ended.ended_at,
+        ended.result,
+        ended.ended_at - ended.began_at,
+        waited_seconds=spent.waited_seconds,
+        read_bytes=report.figures.read_bytes,
+        written_bytes=report.figures.written_bytes,
+        predicted_seconds=None if cost is None else cost.predicted_seconds,
+        cpu_seconds=None if cost is None else cost.cpu_seconds,
+        task_seconds=None if cost is None else cost.task_seconds,
+        saved_seconds_a_day=None if cost is None else cost.saved_seconds_a_day,
+        detail=detail_of(report, spent.phases),
+    )
 
 
 def _decision_record(decision: Decision) -> DecisionRecord:

@@ -7,7 +7,8 @@ come, so that a job which fails in the end has still been counted.
 
 Touches: nothing but the metrics it is given.
 Keeps:   1. each second of a job is counted once, as one that it worked or as one that it waited;
-         2. a job that has merged and waits to publish does not "only wait": what it made would be lost.
+         2. a job that has merged and waits to publish does not "only wait": what it made would be lost;
+         3. each second of a job is in one phase at most.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from lakeward.base.errors import Cancelled, LeaseLost
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.metrics.specs import JobDoing
 from lakeward.daemon.scheduling.scheduled_job import Job
-from lakeward.daemon.status import JobProgress, JobWait
+from lakeward.daemon.status import JobProgress, JobSpent, JobWait
 from lakeward.protocol.progress import Count, DeletedSoFar, Merged, Phase
 
 _TAKEN_SECONDS = 10.0
@@ -62,6 +63,9 @@ class JobWatch:
         self._holds_work = self._wait_logged = False
         self._lock = threading.Lock()
         self._counted_until = self._taken_at = clock.monotonic()
+        self._waited = 0.0
+        self._phases: dict[Phase, float] = {}
+        self._ended_phases: list[tuple[float, float]] = []
         self._progress = JobProgress("starting")
 
     @property
@@ -79,7 +83,13 @@ class JobWatch:
             now = self._clock.monotonic()
             seconds, self._counted_until = now - self._counted_until, now
             is_waiting = self._progress.wait is not None
+            self._waited += seconds if is_waiting else 0.0
             self._metrics.job_spent(self.job.service, JobDoing.WAITING if is_waiting else JobDoing.WORKING, seconds)
+
+    @property
+    def spent(self) -> JobSpent:
+        """What its seconds went into, as far as they are counted."""
+        return JobSpent(self._waited, {phase.value: seconds for phase, seconds in self._phases.items()})
 
     def take_progress(self) -> JobProgress | None:
         """How far the job is, where that was not taken in the last seconds; None for one that has just begun."""
@@ -153,10 +163,23 @@ class JobWatch:
 
     def phase(self, phase: Phase, seconds: float) -> None:
         self._metrics.phase(self.job.table, phase, seconds)
+        self._add_phase(phase, seconds)
         if phase in (Phase.MERGE, Phase.COMMIT):
             self._holds_work = phase is Phase.MERGE
         if phase is not Phase.SCAN:  # who waits looks at the table again and again
             self._go_on()
+
+    def _add_phase(self, phase: Phase, seconds: float) -> None:
+        """Phases nest, and the inner one ends first: its seconds are not those of the outer one, too."""
+        if phase is Phase.BESIDE_WRITES:
+            return  # the same seconds as a lock's, seen from writers
+        ended = self._clock.monotonic()
+        began, own = ended - seconds, seconds
+        while self._ended_phases and self._ended_phases[-1][1] > began:
+            inner = self._ended_phases.pop()
+            own -= inner[1] - inner[0]
+        self._ended_phases.append((began, ended))
+        self._phases[phase] = self._phases.get(phase, 0.0) + max(0.0, own)
 
     def counted(self, count: Count, number: int = 1) -> None:
         self._metrics.counted(self.job.table, count, number)

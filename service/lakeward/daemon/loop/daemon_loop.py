@@ -719,7 +719,7 @@ class DaemonLoop:
         else:
             self._forget(job.table)
         self._log_job_end(ended, report.instants)
-        self._recorder.job_ended(ended, report)
+        self._recorder.job_ended(ended, report, watch.spent)
 
     def _log_job_end(self, ended: JobRecord, instants: Sequence[str]) -> None:
         assert ended.ended_at is not None, "it has ended"

@@ -29,6 +29,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from lakeward.base import quantities
 from lakeward.base.quantities import format_count, format_number, format_share, format_size, format_time
 from lakeward.config.job_summary import summarise_job
+from lakeward.daemon.history.job_card import format_core_seconds
 from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.status import (
     GroupStatus,
@@ -421,6 +422,8 @@ class Pages:
             iso=_iso,
             why=why,
             figures=figures,
+            lines=lambda card: card.lines(size=_size),
+            core_seconds=format_core_seconds,
             table_link=table_link,
         )
         self._templates.globals.update(

@@ -72,9 +72,10 @@ ATTEMPTS_MAX = 1_000
 def run_operation(storage: Storage, spec: OperationSpec, task_attempt: int) -> OperationResult:
     """Carry the operation out. Raises `VerificationFailed` when the file it wrote is not what was merged."""
     use_tight_pool()
-    if spec.kind is OperationKind.LOG:
-        return run_log_operation(storage, spec, task_attempt)
-    return run_full_operation(storage, spec, task_attempt)
+    began = time.process_time()
+    is_log = spec.kind is OperationKind.LOG
+    result = (run_log_operation if is_log else run_full_operation)(storage, spec, task_attempt)
+    return replace(result, cpu_seconds=time.process_time() - began)
 
 
 def run_full_operation(storage: Storage, spec: OperationSpec, task_attempt: int) -> OperationResult:

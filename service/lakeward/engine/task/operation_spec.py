@@ -130,6 +130,9 @@ class OperationResult:
     input_bytes: int
     seconds: float
     kind: OperationKind = OperationKind.FULL
+    cpu_seconds: float | None = None
+    """CPU seconds of all threads of the process that ran it, of tries that were given up, too; None where nothing
+    measured them."""
     peak_memory_bytes: int = 0
     """Peak of the process that ran it, interpreter included; 0 where it is unknown. The peak of what the process did
     before is in it where the system does not let a process reset its peak."""

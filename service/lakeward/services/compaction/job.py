@@ -34,6 +34,7 @@ from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.compaction.plan.trigger import Trigger
 from lakeward.services.compaction.run.compactor import CompactionReport, Compactor
 from lakeward.services.compaction.run.unschedule import Unscheduled
+from lakeward.services.compaction.run_cost import cost_of
 from lakeward.services.service import Care, JobOrder, JobTraits, Service
 from lakeward.table.file_group import FileSlice, LogFile
 from lakeward.table.file_system_view import GroupId
@@ -195,7 +196,7 @@ def _expire_plans(compactor: Compactor, care: Care[Planner], order: JobOrder) ->
 
 def _compact(compactor: Compactor, care: Care[Planner], order: JobOrder) -> JobReport:
     report = compactor.compact()
-    compacted = replace(_compacted(report), own=report)
+    compacted = replace(_compacted(report), cost=cost_of(report, care.rules.options), own=report)
     _keep_found_in_logs(care.memory, order, report)
     if report.damage:
         order.doubt()

@@ -29,6 +29,11 @@ OPERATION_SECONDS = 0.2
 """What an operation takes however small it is: a task is started, files are opened and closed. Assumed, too."""
 
 
+def operation_seconds(read_bytes: int) -> float:
+    """Core-seconds that an operation takes which merges so much."""
+    return OPERATION_SECONDS + read_bytes / BYTES_PER_SECOND
+
+
 @dataclass(frozen=True, slots=True)
 class Cost:
     """The cost of one operation."""
@@ -49,7 +54,7 @@ class Cost:
 
     @property
     def core_seconds(self) -> float:
-        return OPERATION_SECONDS + self.read_bytes / BYTES_PER_SECOND
+        return operation_seconds(self.read_bytes)
 
     @property
     def numbers(self) -> dict[str, int | float]:

@@ -43,7 +43,7 @@ from lakeward.services.compaction.run.plan_preview import Preview
 from lakeward.services.compaction.run.plan_publication import schedule
 from lakeward.services.compaction.run.publication import CompactionService
 from lakeward.services.compaction.run.recovery import Recovery, recover
-from lakeward.services.compaction.run.targets import Dropped, Targets
+from lakeward.services.compaction.run.targets import Dropped, Target, Targets
 from lakeward.services.compaction.run.unschedule import Hindrance, StillScheduled, Unscheduled, unschedule
 from lakeward.table.damaged_file import DamagedFile
 from lakeward.table.file_system_view import GroupId
@@ -74,6 +74,8 @@ class CompactedPlan:
     merged_log_bytes: int = 0
     engine: Engine | None = None
     """What the operations ran on; None where there was none to run."""
+    targets: tuple[Target, ...] = ()
+    """What each of the operations worked on, in their order."""
 
     @property
     def input_bytes(self) -> int:
@@ -283,6 +285,7 @@ class Compactor:
             merged_log_files=sum(len(target.merged) for target in kept.of),
             merged_log_bytes=sum(log.size for target in kept.of for log in target.merged),
             engine=service.engine,
+            targets=kept.of,
         )
 
     def _ended_without_work(self, claim: Claim, kept: Targets, recovered: bool, started: float) -> CompactedPlan:
