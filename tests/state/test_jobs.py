@@ -69,6 +69,8 @@ def test_what_jobs_took_is_added_up_by_month(store: Store) -> None:
     assert store.jobs.costs("orders", ["j5", "j1", "j4"]) == {"j1": cost, "j5": costs[4]}
     assert store.jobs.costs_since("orders", NOW) == (costs[1], costs[2], costs[4])
     assert store.jobs.costs_since("orders", NOW, limit=1) == (costs[1],)
+    assert store.jobs.predicted_costs("orders", 9) == costs[:2], "oldest first, and those alone"
+    assert store.jobs.predicted_costs("orders", 1) == (costs[1],)
     assert store.jobs.monthly_costs("orders") == (
         MonthlyCost("orders", "compaction", "2027-02", 1, 1, 60.0, 5.0, 1 << 40, 7, None, 6.0, None),
         MonthlyCost("orders", "clean", "2027-01", 1, 0, 1.0, 0.0, 0, 0, None, None, None),

@@ -6,7 +6,7 @@ Touches: nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lakeward.config.settings import LockSettings, Settings, TableSettings, Writers
@@ -15,7 +15,11 @@ from lakeward.daemon.scheduling.schedule import Schedule
 from lakeward.protocol.job_kind import JobKind
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.service import Care, Service
+from lakeward.state.records import CostRecord
 from lakeward.table.file_system_view import GroupId
+
+COSTS_MAX = 50
+"""Costs of jobs that are remembered, of each table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,8 @@ class ServedTable:
     """The time since which it knows the table with a statement about its writers; None: nothing is said yet."""
     shown_as: str = ""
     """Its short name on pages and in metrics, which it keeps while it is watched; empty for its name."""
+    costs: tuple[CostRecord, ...] = ()
+    """What its newest jobs took of which that was predicted, oldest first."""
 
     @property
     def locks(self) -> LockSettings:
@@ -58,7 +64,19 @@ class ServedTable:
     ) -> Care[Any]:
         """How a service goes about this table."""
         selected = self.group_filter.selected_partitions
-        return Care(service.rules(self.settings), memory, excluded, selected, planned_by or {}, self.is_serviced)
+        return Care(
+            service.rules(self.settings),
+            memory,
+            excluded,
+            selected,
+            planned_by or {},
+            self.is_serviced,
+            self.costs,
+        )
+
+    def with_cost(self, cost: CostRecord) -> ServedTable:
+        """The table once a job has ended."""
+        return self if cost.predicted_seconds is None else replace(self, costs=(*self.costs, cost)[-COSTS_MAX:])
 
     @property
     def schedule(self) -> Schedule:

@@ -141,6 +141,13 @@ class JobCost:
     """The file slices that it wrote into, by its instants."""
     rewritten: Mapping[str, int] = field(default_factory=dict)
     """The file slices in which it merged what an instant had written, by these."""
+    price: float = 1.0
+    """What was predicted over what the model says of a table of which nothing is known."""
+
+    @property
+    def actual_seconds(self) -> float:
+        """CPU seconds, or where these are not known, seconds of the clock."""
+        return self.task_seconds if self.cpu_seconds is None else self.cpu_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +159,8 @@ class JobReport:
     problems: tuple[WorkProblem, ...] = ()
     """File groups that went wrong while the rest went on."""
     reasons: tuple[str, ...] = ()
-    """Why each of these instants was ended, where a job may end several for reasons of their own."""
+    """Why each of these instants was ended, where a job may end several for reasons of their own; and what else its
+    event says."""
     cost: JobCost | None = None
     """None where the service has no model of what its work costs."""
     own: Any = field(default=None, compare=False, repr=False)

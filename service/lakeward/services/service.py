@@ -32,6 +32,7 @@ from lakeward.protocol.job_report import JobReport
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.section import SettingsSection
 from lakeward.services.metric import ServiceMetric
+from lakeward.state.records import CostRecord
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
@@ -215,6 +216,8 @@ class Care(Generic[Rules]):
     """What a plan says of the process that made it."""
     may_write: bool
     """Something is said about the table's other writers."""
+    costs: tuple[CostRecord, ...] = ()
+    """What the newest jobs on the table took of which that was predicted, oldest first; none without a daemon."""
 
 
 class TableRules(Protocol):

@@ -69,6 +69,12 @@ class Jobs:
         query = query.order_by(job_costs.c.ended_at, job_costs.c.job_id).limit(limit)
         return tuple(_cost(row) for row in self._access.rows("costs_since", query))
 
+    def predicted_costs(self, table: str, limit: int) -> tuple[CostRecord, ...]:
+        """What the newest jobs of the table took of which that was predicted, oldest first."""
+        query = select(job_costs).where(job_costs.c.table_name == table, job_costs.c.predicted_seconds.is_not(None))
+        query = query.order_by(job_costs.c.ended_at.desc(), job_costs.c.job_id).limit(limit)
+        return tuple(_cost(row) for row in self._access.rows("predicted_costs", query))[::-1]
+
     def monthly_costs(self, table: str | None = None) -> tuple[MonthlyCost, ...]:
         """The newest month first."""
         of = job_costs.c

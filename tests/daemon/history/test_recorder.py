@@ -11,7 +11,7 @@ import structlog
 
 from lakeward.base.errors import StoreUnavailable
 from lakeward.config.job_summary import summarise_job
-from lakeward.daemon.history.recorder import Recorder
+from lakeward.daemon.history.recorder import Recorder, cost_record
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling.events import FactKind, Record
 from lakeward.daemon.status import JobEnd, JobSpent
@@ -67,6 +67,10 @@ def event(text: str, kind: FactKind = FactKind.PARKED) -> Record:
     return Record(kind, "orders", text, ("p=1", "f1"), None)
 
 
+def ended(shown: Reported, job: JobRecord, report: JobReport, spent: JobSpent | None = None) -> None:
+    shown.recorder.job_ended(job, report, cost_record(job, report, spent or JobSpent()))
+
+
 def test_what_happened_is_shown_in_order_when_it_is_sent(shown: Reported, store: Store) -> None:
     """Nothing is stored before: the loop does not wait for the store."""
     shown.recorder.happened(event("first"), at=1.0)
@@ -87,10 +91,10 @@ def test_what_a_job_achieved_or_why_it_failed_is_an_event(shown: Reported, store
     for end, error in ends.items():
         job = synthetic.job(result=end.value, error=error, id=end.value)
         instants = (job.instant,) if job.instant else ()
-        shown.recorder.job_ended(
+        ended(
+            shown,
             job,
             JobReport(JobResult.COMMITTED, instants=instants, reasons=("compaction 7, release: it was silent",)),
-            JobSpent(),
         )
     shown.recorder.send()
 
@@ -109,9 +113,9 @@ def test_what_a_job_took_is_kept_with_its_month(shown: Reported, store: Store) -
     cost = JobCost({"pays-back": 2}, load, ReadLoad(), 9.0, 3.0, 4.0, None, {"t9": 2}, {"t1": 1})
     spent = JobSpent(7.0, {"merge": 5.0})
     figures = JobFigures(read_bytes=10, written_bytes=11)
-    shown.recorder.job_ended(job, JobReport(JobResult.COMMITTED, figures, cost=cost), spent)
+    ended(shown, job, JobReport(JobResult.COMMITTED, figures, cost=cost), spent)
     later = replace(job, id="j9", ended_at=1_801_440_000.0)
-    shown.recorder.job_ended(later, JobReport(JobResult.COMMITTED), JobSpent())
+    ended(shown, later, JobReport(JobResult.COMMITTED))
     shown.recorder.send()
 
     first, second = store.jobs.costs_since("orders", 0)
@@ -124,6 +128,7 @@ def test_what_a_job_took_is_kept_with_its_month(shown: Reported, store: Store) -
         "reasons": {"pays-back": 2},
         "before": {"files": 5, "bytes": 100, "logs_opened": 4, "merged_bytes": 60, "core_seconds": 2.0},
         "after": {"files": 0, "bytes": 0, "logs_opened": 0, "merged_bytes": 0, "core_seconds": 0.0},
+        "price": 1.0,
         "written": {"t9": 2},
         "rewritten": {"t1": 1},
     }
@@ -133,7 +138,7 @@ def test_what_a_job_took_is_kept_with_its_month(shown: Reported, store: Store) -
 def test_a_job_without_instants_says_what_it_did(shown: Reported, store: Store) -> None:
     """An update of an index commits nothing to the table."""
     job = synthetic.job(figures=JobFigures(index_commits=2), instant=None)
-    shown.recorder.job_ended(job, JobReport(JobResult.COMMITTED), JobSpent())
+    ended(shown, job, JobReport(JobResult.COMMITTED))
     shown.recorder.send()
     (done,) = store.events.latest("orders")
     assert done.text == "2 commits indexed"

@@ -37,7 +37,7 @@ from lakeward.format.timeline.instant import format_instant_time
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobReport, JobResult, ProblemKind, WorkProblem
 from lakeward.protocol.progress import Merged
-from lakeward.state.records import ControlKind, ControlRecord, JobRecord, TargetKind
+from lakeward.state.records import ControlKind, ControlRecord, CostRecord, JobRecord, TargetKind
 from lakeward.state.store import open_store
 from lakeward.storage.storage_of_url import open_storage
 from tests.clocks import SkippingClock
@@ -892,6 +892,31 @@ def test_the_last_job_is_known_after_a_restart(root: Path, tmp_path: Path) -> No
     status = second.status().table(str(table))
     assert status is not None and status.last_job is not None and status.last_job.result == "committed"
     assert JobKind.COMPACTION in status.last_success_at
+
+
+def test_what_jobs_took_is_known_after_a_restart(root: Path, tmp_path: Path) -> None:
+    """Plans are made with it. The store has it as well, with why the job was done and its seconds by phase."""
+    table = str(copy_golden("v9", root / "orders"))
+    store = open_store("sqlite://", clock=SkippingClock())
+    first = Serving(root, tmp_path / "state", store=store)
+    first.run(30)
+    job = next(job for job in store.jobs.latest(table) if job.service == "compaction" and job.instant is not None)
+    cost = store.jobs.costs(table, [job.id])[job.id]
+    assert cost.predicted_seconds and cost.actual_seconds and cost.cpu_seconds is None, "it ran in this process"
+    assert sum(cost.detail["reasons"].values()) == cost.detail["written"][job.instant] == 1
+    assert {"merge", "commit", "claim"} <= cost.detail["phases"].keys()
+    assert cost.detail["before"]["logs_opened"] > cost.detail["after"]["logs_opened"]
+    assert costs_of(first, table) == (cost,)
+    second = Serving(root, tmp_path / "state", store=store, name="two")
+    second.run(5)
+    assert costs_of(second, table) == (cost,)
+
+
+def costs_of(serving: Serving, table: str) -> tuple[CostRecord, ...]:
+    """What the daemon knows of what the table's jobs took."""
+    status = serving.status().table(table)
+    assert status is not None
+    return status.served.costs
 
 
 def test_write_amplification_is_shown_once_writers_wrote(

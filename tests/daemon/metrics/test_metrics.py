@@ -13,7 +13,7 @@ from lakeward.daemon.metrics.metrics import OTHER, Metrics
 from lakeward.daemon.metrics.specs import METRICS, PollOutcome, WatchedStep
 from lakeward.daemon.scheduling.table_state import Hold, TableState
 from lakeward.daemon.status import JobEnd, ServiceStatus, SparkState, SparkStatus, StorageSample
-from lakeward.protocol.job_report import JobFigures
+from lakeward.protocol.job_report import JobCost, JobFigures, ReadLoad
 from lakeward.protocol.progress import Count, Phase
 from lakeward.services.compaction.plan.decision import Choice, PlanOutcome, Reason
 from lakeward.services.metric import MetricKind
@@ -49,6 +49,7 @@ def busy(status: ServiceStatus | None = None) -> Metrics:
     metrics.writers_failed("orders", 2)
     for each in load_services():
         metrics.job_ended(job(service=each.kind.value), FIGURES)
+    metrics.job_predicted("orders", JobCost({}, ReadLoad(), ReadLoad(), 0.0, 2.0, task_seconds=9.0, cpu_seconds=3.0))
     for step in WatchedStep:
         metrics.watchdog_fired("orders", step)
     metrics.lease_gained()
@@ -340,6 +341,18 @@ def test_a_job_is_counted_with_its_figures():
     assert value(text, "lakeward_job_merged_log_files_total", table="orders") == 62
     assert value(text, "lakeward_operation_peak_memory_bytes_count") == 1
     assert value(text, "lakeward_job_duration_seconds_sum", service="compaction", end="committed") == 30
+
+
+def test_what_was_predicted_stands_beside_what_was_taken():
+    """So their quotient is what the planner is off by: CPU seconds, where they are known."""
+    metrics = Metrics(CollectorRegistry())
+    metrics.keep({"orders": "orders"})
+    load = ReadLoad()
+    metrics.job_predicted("orders", JobCost({}, load, load, 0.0, 2.0, task_seconds=9.0, cpu_seconds=3.0))
+    metrics.job_predicted("orders", JobCost({}, load, load, 0.0, 2.0, task_seconds=9.0, cpu_seconds=None))
+    text = scrape(metrics)
+    assert value(text, "lakeward_job_core_seconds_total", table="orders", kind="predicted") == 4
+    assert value(text, "lakeward_job_core_seconds_total", table="orders", kind="taken") == 12
 
 
 def test_an_operation_whose_output_was_wrong_is_a_mismatch():

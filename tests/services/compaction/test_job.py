@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from lakeward.services.compaction.job import CompactionMemory
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from lakeward.protocol.job_kind import JobKind
+from lakeward.protocol.job_report import JobCost, JobReport, JobResult, ReadLoad
+from lakeward.protocol.serviced_table import ServicedTable
+from lakeward.services.compaction import job
+from lakeward.services.compaction.job import MODEL_HOLDS, MODEL_IS_OFF, SERVICE, CompactionMemory
+from lakeward.services.compaction.plan.compaction_type import CompactionType
+from lakeward.services.compaction.plan.planner import Planner, planner_of
+from lakeward.services.compaction.plan.selection import GroupFilter
+from lakeward.services.service import Care, JobOrder
+from lakeward.state.records import CostRecord
+from tests.clocks import SettableClock
 from tests.synthetic_table import file_group, minute
 
 
@@ -16,3 +31,56 @@ def test_a_group_is_taken_whole_until_it_has_another_base() -> None:
     assert memory.whole([new, other]) == set()
     memory.keep_whole({("p", "b-0")}, [old, other])
     assert memory.whole([old, other]) == {("p", "a-0"), ("p", "b-0")}
+
+
+DAY = 86400.0
+
+
+@dataclass
+class Table:
+    clock: SettableClock = field(default_factory=lambda: SettableClock(2 * DAY))
+
+
+def care(*costs: CostRecord, policy: str = "cost") -> Care[Planner]:
+    rules = planner_of(CompactionType.HYBRID, GroupFilter(), {"planner.policy": policy})
+    return Care(rules, CompactionMemory(), {}, lambda partitions: None, {}, True, costs)
+
+
+def took(at: float, times: float) -> CostRecord:
+    return CostRecord(
+        str(at), "t", "compaction", "m", at, "committed", 1.0, predicted_seconds=2.0, cpu_seconds=2.0 * times
+    )
+
+
+def reasons_of(monkeypatch: pytest.MonkeyPatch, of: Care[Planner], times: float) -> tuple[str, ...]:
+    """What a job says that ends two days after the epoch, and took so many times what was predicted."""
+    load = ReadLoad()
+    report = JobReport(JobResult.COMMITTED, cost=JobCost({}, load, load, 0.0, 2.0, 9.0, 2.0 * times))
+    monkeypatch.setattr(job, "_DOES", {JobKind.COMPACTION: lambda *given: report})
+    monkeypatch.setattr(job, "_compactor", lambda *given: None)
+    order = cast(JobOrder, type("Order", (), {"kind": JobKind.COMPACTION}))
+    return SERVICE.run(cast(ServicedTable, cast(Any, Table())), of, order).reasons
+
+
+def test_a_job_says_when_the_model_begins_or_ends_to_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its event says it, once: by the job that makes a whole day of jobs off, and by the first that is predicted well;
+    never where the operator did not ask for what pays."""
+    off = [took(hour * 3600.0, 4.0) for hour in range(24, 48)]
+    assert reasons_of(monkeypatch, care(*off), 4.0) == (MODEL_IS_OFF,)
+    assert reasons_of(monkeypatch, care(*off), 1.0) == ()
+    assert reasons_of(monkeypatch, care(*off[1:]), 4.0) == ()
+    assert reasons_of(monkeypatch, care(*off, policy="rfc-103"), 4.0) == ()
+    day = [took(hour * 3600.0, 4.0) for hour in range(20, 48)]
+    assert reasons_of(monkeypatch, care(*day), 4.0) == ()
+    assert reasons_of(monkeypatch, care(*day), 1.1) == (MODEL_HOLDS,)
+
+
+def test_plans_are_made_at_the_price_of_the_tables_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What its jobs took, which the daemon remembers across restarts, is what a plan predicts with."""
+    costs = [took(hour * 3600.0, 2.0) for hour in range(20)]
+    seen: list[Planner] = []
+    monkeypatch.setattr(Planner, "__call__", lambda self, *given: seen.append(self))
+    snapshot = cast(Any, type("Snapshot", (), {"latest_slices": ()}))
+    for each in (care(), care(*costs)):
+        SERVICE.plan(snapshot, "0", each)
+    assert [planner.options.price.factor for planner in seen] == [1.0, 2.0]

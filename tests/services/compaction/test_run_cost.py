@@ -15,6 +15,7 @@ from lakeward.services.compaction.plan.cost import full_cost, log_cost
 from lakeward.services.compaction.plan.decision import Choice, Decision, PlanOutcome, Reason
 from lakeward.services.compaction.plan.hybrid_options import HybridOptions
 from lakeward.services.compaction.plan.pay_back import read_seconds
+from lakeward.services.compaction.plan.price import Price
 from lakeward.services.compaction.run.compactor import CompactedPlan, CompactionReport
 from lakeward.services.compaction.run.targets import Target
 from lakeward.services.compaction.run_cost import cost_of
@@ -76,7 +77,9 @@ def test_a_full_leaves_one_base_file() -> None:
     assert found.predicted_seconds == full_cost(base_bytes=BASE, log_bytes=15 * MIB, logs=3).core_seconds
     assert found.saved_seconds_a_day == pytest.approx(200 * read_seconds(15 * MIB, 4))
     assert (found.task_seconds, found.cpu_seconds, found.reasons) == (3.0, 2.0, {"pays-back": 1})
-    assert found.written == {minute(20): 1}
+    assert found.written == {minute(20): 1} and found.price == 1.0
+    dear = cost(plan((full, result(full, 70 * MIB))), options=replace(BY_COST, price=Price(2.5)))
+    assert (dear.predicted_seconds, dear.price) == (2.5 * found.predicted_seconds, 2.5)
     assert found.rewritten == {minute(at): 1 for at in (1, 3, 5, 7)}
 
 

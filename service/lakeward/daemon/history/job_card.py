@@ -31,6 +31,7 @@ def detail_of(report: JobReport, phases: Mapping[str, float]) -> dict[str, Any]:
             "reasons": dict(cost.reasons),
             "before": asdict(cost.before),
             "after": asdict(cost.after),
+            "price": cost.price,
             "written": dict(cost.written),
             "rewritten": dict(cost.rewritten),
         }

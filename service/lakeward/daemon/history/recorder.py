@@ -29,7 +29,7 @@ from lakeward.daemon.history.outbox import Letter, Outbox, Sent, send
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling.events import FactKind, Record
 from lakeward.daemon.scheduling.scheduled_job import Job
-from lakeward.daemon.served_table import ServedTable
+from lakeward.daemon.served_table import COSTS_MAX, ServedTable
 from lakeward.daemon.status import JobEnd, JobProgress, JobSpent, StorageSample
 from lakeward.daemon.work.reports import PlanReport
 from lakeward.protocol.job_report import JobReport, WorkProblem
@@ -86,6 +86,8 @@ class Remembered:
     """Newest first."""
     parked: Sequence[ParkedRecord]
     controls: Sequence[ControlRecord]
+    costs: tuple[CostRecord, ...] = ()
+    """What its newest jobs took of which that was predicted, oldest first."""
 
 
 class Recorder:
@@ -132,7 +134,8 @@ class Recorder:
         parked = [record for record in self._store.controls.parked(now) if record.table == name]
         jobs = self._store.jobs.latest(name, limit=JOBS_REMEMBERED)
         in_force = self._store.controls.in_force(now)
-        return Remembered(watched, jobs, parked, in_force)
+        costs = self._store.jobs.predicted_costs(name, COSTS_MAX)
+        return Remembered(watched, jobs, parked, in_force, costs)
 
     def answered(self) -> None:
         if not self._outbox.is_blocked and self.store_problem is not None:
@@ -195,7 +198,7 @@ class Recorder:
         record = partial(self._store.jobs.under_way, job_id, {**progress.as_json(), "at": at})
         self._remember("progress", record, key=f"progress {job_id}")
 
-    def job_ended(self, ended: JobRecord, report: JobReport, spent: JobSpent) -> None:
+    def job_ended(self, ended: JobRecord, report: JobReport, cost: CostRecord) -> None:
         assert ended.ended_at is not None and ended.result is not None, "only ended jobs are remembered as such"
         for number, instant in enumerate(report.instants):
             attempt = AttemptRecord(
@@ -220,7 +223,7 @@ class Recorder:
                 figures=ended.figures,
             ),
         )
-        self._remember("cost", partial(self._store.jobs.record_cost, cost_record(ended, report, spent)))
+        self._remember("cost", partial(self._store.jobs.record_cost, cost))
         self._report_end(ended, report)
 
     def _report_end(self, ended: JobRecord, report: JobReport) -> None:

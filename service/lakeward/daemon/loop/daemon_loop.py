@@ -34,7 +34,7 @@ from lakeward.base.errors import Cancelled, EngineFailure
 from lakeward.config.settings import Settings
 from lakeward.config.short_name import short_name
 from lakeward.daemon.history.outbox import AWAY
-from lakeward.daemon.history.recorder import Recorder, Remembered
+from lakeward.daemon.history.recorder import Recorder, Remembered, cost_record
 from lakeward.daemon.jobs.registry import JobRegistry
 from lakeward.daemon.jobs.watch import JobWatch
 from lakeward.daemon.log import FailureLog
@@ -90,7 +90,7 @@ from lakeward.daemon.work.reports import PlanReport, PollReport
 from lakeward.daemon.work.worker import Worker
 from lakeward.format.timeline.instant import format_instant_time
 from lakeward.protocol.job_kind import JobKind
-from lakeward.protocol.job_report import JobFigures, JobReport, JobResult
+from lakeward.protocol.job_report import JobReport, JobResult
 from lakeward.protocol.problem import is_foreseen, problem_of, problems_of
 from lakeward.state.records import ControlRecord, JobRecord
 from lakeward.state.records import TargetKind as StoredTarget
@@ -446,7 +446,7 @@ class DaemonLoop:
         if table.serviced_since is None and table.is_serviced:  # the settings changed while the store was asked
             table = replace(table, serviced_since=self._clock.now())
             self._recorder.serviced(table)
-        table = replace(table, shown_as=self._short_name(name))
+        table = replace(table, shown_as=self._short_name(name), costs=remembered.costs)
         self._tables[name] = table
         self._log.info("table added", table=name, base_path=base_path)
         self.jobs.learn(remembered.jobs)
@@ -714,12 +714,14 @@ class DaemonLoop:
         watch.count_seconds()
         self._report_deleted(watch, self._clock.now())
         ended = self.jobs.end(job.id, report, at=self._clock.now())
+        cost = cost_record(ended, report, watch.spent)
         if job.table in self._tables:
-            self._count_job(job, ended, report.figures)
+            self._tables[job.table] = self._tables[job.table].with_cost(cost)
+            self._count_job(job, ended, report)
         else:
             self._forget(job.table)
         self._log_job_end(ended, report.instants)
-        self._recorder.job_ended(ended, report, watch.spent)
+        self._recorder.job_ended(ended, report, cost)
 
     def _log_job_end(self, ended: JobRecord, instants: Sequence[str]) -> None:
         assert ended.ended_at is not None, "it has ended"
@@ -730,9 +732,11 @@ class DaemonLoop:
         seconds = round(ended.ended_at - ended.began_at, 3)
         level("job ended", end=ended.result, seconds=seconds, instants=list(instants))
 
-    def _count_job(self, job: Job, ended: JobRecord, figures: JobFigures) -> None:
-        self._written_of(job.table).by_us += figures.written_bytes
-        self._metrics.job_ended(ended, figures)
+    def _count_job(self, job: Job, ended: JobRecord, report: JobReport) -> None:
+        self._written_of(job.table).by_us += report.figures.written_bytes
+        self._metrics.job_ended(ended, report.figures)
+        if report.cost is not None:
+            self._metrics.job_predicted(job.table, report.cost)
 
     def _stop_work(self, cancel: Cancel) -> None:
         if (watch := self.jobs.watch(cancel.work_id)) is not None:

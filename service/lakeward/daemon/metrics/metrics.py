@@ -40,6 +40,7 @@ from lakeward.daemon.metrics.specs import (
     ENGINE_PLANS,
     EVENT_METRICS,
     JOB_CHECKS,
+    JOB_CORE_SECONDS,
     JOB_COUNTERS,
     JOB_SECONDS,
     JOB_SPENT_SECONDS,
@@ -74,7 +75,7 @@ from lakeward.daemon.metrics.specs import (
 )
 from lakeward.daemon.status import JobEnd, ServiceStatus, TableStatus
 from lakeward.protocol.job_kind import JobKind
-from lakeward.protocol.job_report import JobFigures
+from lakeward.protocol.job_report import JobCost, JobFigures
 from lakeward.protocol.progress import ENGINE_COUNTS, RECOVERY_COUNTS, Count, Engine, Phase
 from lakeward.services.compaction.plan.decision import PlanOutcome
 from lakeward.services.metric import JobCounter, MetricKind, MetricSpec
@@ -147,6 +148,12 @@ class Metrics:
             self._verified(job.table, OPERATION_CHECK, passed=figures.operations_verified, mismatched=wrong)
         if figures.peak_memory_bytes:
             self._histogram(PEAK_MEMORY).observe(figures.peak_memory_bytes)
+
+    def job_predicted(self, table: str, cost: JobCost) -> None:
+        """What a job that has ended took, beside what was predicted."""
+        label = self._labels.of(table)
+        self._counter(JOB_CORE_SECONDS, label, "predicted").inc(cost.predicted_seconds)
+        self._counter(JOB_CORE_SECONDS, label, "taken").inc(cost.actual_seconds)
 
     def job_spent(self, service: JobKind, doing: JobDoing, seconds: float) -> None:
         """So many seconds of a job, which may still run."""

@@ -102,6 +102,13 @@ JOB_SPENT_SECONDS = counter(
     "service",
     "doing",
 )
+JOB_CORE_SECONDS = counter(
+    "lakeward_job_core_seconds_total",
+    "Core-seconds of the operations of compactions: predicted by the planner, and taken (CPU seconds; where these are "
+    "not known, seconds of the clock).",
+    "table",
+    "kind",
+)
 PEAK_MEMORY = _histogram(
     "lakeward_operation_peak_memory_bytes",
     _MEMORY_BYTES,
@@ -174,6 +181,7 @@ _OWN_EVENTS = (
     JOBS,
     JOB_SECONDS,
     JOB_SPENT_SECONDS,
+    JOB_CORE_SECONDS,
     PEAK_MEMORY,
     PHASE_SECONDS,
     LOCK_WAIT_SECONDS,

@@ -30,6 +30,7 @@ from lakeward.services.compaction.metrics import METRICS
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.decision import PlanOutcome, Reason
 from lakeward.services.compaction.plan.planner import Planner, planner_of
+from lakeward.services.compaction.plan.price import PricedJob, price_of
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.compaction.plan.trigger import Trigger
 from lakeward.services.compaction.run.compactor import CompactionReport, Compactor
@@ -151,10 +152,11 @@ class TableCompaction(Service[Planner]):
     def plan(self, snapshot: TableSnapshot, at: str, care: Care[Planner]) -> PlanOutcome:
         memory, slices = care.memory, snapshot.latest_slices
         excluded = {**memory.unmergeable(slices), **care.excluded}
-        return care.rules(snapshot, at, excluded, memory.whole(slices), memory.without_log(slices))
+        return _priced(care)(snapshot, at, excluded, memory.whole(slices), memory.without_log(slices))
 
     def run(self, table: ServicedTable, care: Care[Planner], order: JobOrder) -> JobReport:
-        return _DOES[order.kind](_compactor(table, care, order), care, order)
+        report = _DOES[order.kind](_compactor(table, care, order), care, order)
+        return _saying_what_holds(report, care, at=table.clock.now())
 
     def preview(self, table: ServicedTable, care: Care[Planner], order: JobOrder) -> PlanOutcome:
         return _compactor(table, care, order).preview().outcome
@@ -172,10 +174,40 @@ def _planner(table: CompactionKeys, trigger: Trigger | None) -> Planner:
     )
 
 
+def _priced(care: Care[Planner]) -> Planner:
+    return care.rules.priced(price_of(_priced_jobs(care)))
+
+
+def _priced_jobs(care: Care[Planner]) -> list[PricedJob]:
+    return [
+        PricedJob(each.ended_at, each.predicted_seconds or 0.0, each.actual_seconds or 0.0, each.detail.get("price", 1))
+        for each in care.costs
+    ]
+
+
+def _saying_what_holds(report: JobReport, care: Care[Planner], *, at: float) -> JobReport:
+    """The report, which says so where the model begins or ends to hold of the table by this job."""
+    cost, jobs = report.cost, _priced_jobs(care)
+    if cost is None or care.rules.options.reads_per_day is None:
+        return report
+    job = PricedJob(at, cost.predicted_seconds, cost.actual_seconds, cost.price)
+    was, now = price_of(jobs).is_off, price_of([*jobs, job]).is_off
+    if was == now:
+        return report
+    return replace(report, reasons=(*report.reasons, MODEL_IS_OFF if now else MODEL_HOLDS))
+
+
+MODEL_IS_OFF = (
+    "For a day jobs of the table took three times what was predicted, or a third of it: it is planned by the rules of "
+    "RFC-103 until a job is predicted well"
+)
+MODEL_HOLDS = "The job took what was predicted: the table is planned by what pays again"
+
+
 def _compactor(table: ServicedTable, care: Care[Planner], order: JobOrder) -> Compactor:
     return Compactor(
         table,
-        planner=care.rules,
+        planner=_priced(care),
         choose_dispatcher=order.choose,
         run_operation=order.task(run_operation_at),
         excluded=care.excluded,
@@ -196,7 +228,7 @@ def _expire_plans(compactor: Compactor, care: Care[Planner], order: JobOrder) ->
 
 def _compact(compactor: Compactor, care: Care[Planner], order: JobOrder) -> JobReport:
     report = compactor.compact()
-    compacted = replace(_compacted(report), cost=cost_of(report, care.rules.options), own=report)
+    compacted = replace(_compacted(report), cost=cost_of(report, _priced(care).options), own=report)
     _keep_found_in_logs(care.memory, order, report)
     if report.damage:
         order.doubt()

@@ -9,8 +9,8 @@ import pytest
 from lakeward.base.errors import UsageError
 from lakeward.config.settings import Settings
 from lakeward.services.compaction.plan.compaction_type import CompactionType
-from lakeward.services.compaction.plan.cost import full_cost
-from lakeward.services.compaction.plan.decision import Choice
+from lakeward.services.compaction.plan.cost import full_cost, operation_seconds
+from lakeward.services.compaction.plan.decision import Choice, Reason
 from lakeward.services.compaction.plan.pay_back import (
     BASE_OF_LOG,
     DAY,
@@ -23,6 +23,7 @@ from lakeward.services.compaction.plan.pay_back import (
     read_seconds,
 )
 from lakeward.services.compaction.plan.planner import planner_of
+from lakeward.services.compaction.plan.price import Price
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.compaction.plan.slice_profile import SliceProfile, profile_slice
 from lakeward.table.timeline.timeline_reader import LogCompaction
@@ -124,3 +125,20 @@ def test_how_often_is_said_by_the_operator(settings: dict[str, str], reads: floa
 def test_what_is_no_rate_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"planner\.reads cannot be"):
         planner_of(CompactionType.HYBRID, GroupFilter(), {"planner.reads": text})
+
+
+@pytest.mark.parametrize(
+    ("price", "reason"),
+    [(Price(), Reason.PAYS_BACK), (Price(1000.0), Reason.DOES_NOT_PAY), (Price(1.0, is_off=True), Reason.SMALL_BASE)],
+)
+def test_what_merges_take_on_the_table_is_what_they_cost(price: Price, reason: Reason) -> None:
+    """At a price too high nothing pays; where the model does not hold at all, the rules of RFC-103 decide."""
+    snapshot = snapshot_of([file_group("p", "a", base=(minute(0), MIB), logs=[(minute(1), MIB)])], [])
+    settings = {"planner.policy": "cost", "planner.reads": "2000/day"}
+    planner = planner_of(CompactionType.HYBRID, GroupFilter(), settings).priced(price)
+    (decision,) = planner(snapshot, minute(600), {}).decisions
+    assert decision.reason is reason
+    expected = full_cost(base_bytes=MIB, log_bytes=MIB, logs=1, price=price.factor)
+    assert decision.numbers.get("price", 1.0) == price.factor
+    assert decision.numbers["core_seconds"] == round(expected.core_seconds, 3)
+    assert expected.core_seconds == pytest.approx(price.factor * operation_seconds(2 * MIB))

@@ -42,6 +42,8 @@ class Cost:
     write_bytes: int
     saved_bytes: int
     """What every later read of the slice saves, files that need not be opened counted at `OPEN_BYTES`."""
+    price: float = 1.0
+    """What jobs of the table take over what is said here of them (`price.py`)."""
 
     @property
     def io_bytes(self) -> int:
@@ -54,12 +56,13 @@ class Cost:
 
     @property
     def core_seconds(self) -> float:
-        return operation_seconds(self.read_bytes)
+        return self.price * operation_seconds(self.read_bytes)
 
     @property
     def numbers(self) -> dict[str, int | float]:
         """The cost in the form that it has among the numbers of a decision."""
-        return {
+        known: dict[str, int | float] = {} if self.price == 1 else {"price": round(self.price, 3)}
+        return known | {
             "read_bytes": self.read_bytes,
             "write_bytes": self.write_bytes,
             "saved_bytes": self.saved_bytes,
@@ -67,15 +70,15 @@ class Cost:
         }
 
 
-def full_cost(*, base_bytes: int, log_bytes: int, logs: int) -> Cost:
+def full_cost(*, base_bytes: int, log_bytes: int, logs: int, price: float = 1.0) -> Cost:
     """`log_bytes` and `logs` are of live logs; of the others only heads are read."""
     write_bytes = base_bytes or log_bytes
     saved = base_bytes + log_bytes + logs * OPEN_BYTES - write_bytes
     if not base_bytes:
         saved -= OPEN_BYTES  # one file is opened instead: the new base
-    return Cost(base_bytes + log_bytes, write_bytes, max(0, saved))
+    return Cost(base_bytes + log_bytes, write_bytes, max(0, saved), price)
 
 
-def log_cost(*, run_bytes: int, logs: int) -> Cost:
+def log_cost(*, run_bytes: int, logs: int, price: float = 1.0) -> Cost:
     """`run_bytes` and `logs` are of the live logs of the run."""
-    return Cost(run_bytes, run_bytes, (logs - 1) * OPEN_BYTES)
+    return Cost(run_bytes, run_bytes, (logs - 1) * OPEN_BYTES, price)

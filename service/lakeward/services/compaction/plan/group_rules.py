@@ -203,7 +203,7 @@ class GroupRules:
             if not firing.fires:
                 return self._not_due(profile, numbers, Reason.GROUP_TRIGGER, options.group_trigger, firing)
 
-        if options.reads_per_day is not None:
+        if options.reads_per_day is not None and not options.price.is_off:
             reads = options.reads_per_day / DAY
             choice, reason, cut = self._what_pays(profile, numbers, reads)
             numbers |= cut.numbers(reads)
@@ -242,7 +242,8 @@ class GroupRules:
             numbers: what is known of the file group.
             reads: in a second.
         """
-        full = full_cut(profile, age_seconds=numbers["base_seconds"], reads_merged=self._is_lsm_tree)
+        price = self._options.price.factor
+        full = full_cut(profile, age_seconds=numbers["base_seconds"], reads_merged=self._is_lsm_tree, price=price)
         of_logs: list[Cut] = []
         if AGAINST_LOG.isdisjoint(numbers):
             of_logs += log_cuts(
@@ -250,6 +251,7 @@ class GroupRules:
                 age_of=self._record_seconds,
                 is_whole=self.form is Form.HYBRID or profile.group_id in self._whole,
                 sources_go=self._options.sources_retire,
+                price=price,
             )
         cuts = [cut for cut in (full, *of_logs) if self._options.only in (None, cut.choice)] or [full]
         best = max(cuts, key=lambda cut: cut.gain(reads))
@@ -292,7 +294,12 @@ class GroupRules:
             if chosen.decision.choice is Choice.LOG or not self._are_too_many(profile, numbers):
                 return chosen
             numbers, reason, pending = dict(chosen.decision.numbers), Reason.TOO_MANY_LOGS, chosen.decision.instant
-        cost = full_cost(base_bytes=profile.base_bytes, log_bytes=profile.log_bytes, logs=len(profile.live))
+        cost = full_cost(
+            base_bytes=profile.base_bytes,
+            log_bytes=profile.log_bytes,
+            logs=len(profile.live),
+            price=self._options.price.factor,
+        )
         decision = _decision(profile, Choice.FULL, reason, numbers | cost.numbers, pending)
         return GroupChoice(decision, profile, cost, benefit=cost.benefit)
 
@@ -365,7 +372,7 @@ class GroupRules:
         names_all = is_hybrid and (self._is_lsm_tree or len(run) < len(profile.live))
         is_all = is_hybrid and not names_all
         files = profile.log_files if is_all else files_of_run(profile, run)
-        cost = log_cost(run_bytes=run_bytes, logs=len(run))
+        cost = log_cost(run_bytes=run_bytes, logs=len(run), price=self._options.price.factor)
         decision = _decision(
             profile, Choice.LOG, reason, numbers | cost.numbers, pending if len(run) < len(wanted) else None
         )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from lakeward.services.compaction.plan.budget import BUDGET_BYTES
 from lakeward.services.compaction.plan.decision import Choice, Form
+from lakeward.services.compaction.plan.price import Price
 from lakeward.services.compaction.plan.selection import GroupFilter, Selection
 from lakeward.services.compaction.plan.trigger import Trigger
 
@@ -50,6 +51,8 @@ class HybridOptions:
     reads_per_day: float | None = None
     """How often each file group is read. Where it is given, a merge is made if it pays (`pay_back.py`), whatever the
     sizes above say."""
+    price: Price = field(default_factory=Price)
+    """What merges take on the table, as its jobs show; where it is off, what pays is not asked."""
     only: Choice | None = None
     """FULL or LOG wherever it is possible, whatever the rules say, and nothing else: `compact --type`."""
     objective: float | None = None

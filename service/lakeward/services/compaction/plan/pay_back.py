@@ -82,21 +82,27 @@ class Cut:
         }
 
 
-def full_cut(profile: SliceProfile, *, age_seconds: float, reads_merged: bool) -> Cut:
+def full_cut(profile: SliceProfile, *, age_seconds: float, reads_merged: bool, price: float = 1.0) -> Cut:
     """FULL.
 
     Args:
+        price: what jobs of the table take over what is said of them.
         reads_merged: readers read the bytes of superseded logs, too.
     """
     superseded = profile.logs.superseded
     read_bytes = profile.log_bytes + (sum(log.size for log in superseded) if reads_merged else 0)
-    cost = full_cost(base_bytes=profile.base_bytes, log_bytes=profile.log_bytes, logs=len(profile.live))
+    cost = full_cost(base_bytes=profile.base_bytes, log_bytes=profile.log_bytes, logs=len(profile.live), price=price)
     saved = read_seconds(read_bytes, len(profile.live) + len(superseded))
     return Cut(Choice.FULL, cost, saved, age_seconds)
 
 
 def log_cuts(
-    profile: SliceProfile, *, age_of: Callable[[LogFile], float], is_whole: bool, sources_go: bool
+    profile: SliceProfile,
+    *,
+    age_of: Callable[[LogFile], float],
+    is_whole: bool,
+    sources_go: bool,
+    price: float = 1.0,
 ) -> Iterator[Cut]:
     """LOG, from each write on that leaves two or more; where all must be taken, from the first.
 
@@ -112,7 +118,8 @@ def log_cuts(
         after = read_seconds(merged_bytes, 1 if sources_go else 1 + len(run))
         after = read_seconds(merged_bytes(profile.base_bytes, run_bytes), 1 if sources_go else 1 + len(run))
         saved = read_seconds(run_bytes, len(run)) - after
-        yield Cut(Choice.LOG, log_cost(run_bytes=run_bytes, logs=len(run)), max(0.0, saved), age_of(run[0]), run)
+        cost = log_cost(run_bytes=run_bytes, logs=len(run), price=price)
+        yield Cut(Choice.LOG, cost, max(0.0, saved), age_of(run[0]), run)
 
 
 def distinct_bytes(run_bytes: float, rows_bytes: float) -> float:

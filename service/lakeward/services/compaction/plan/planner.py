@@ -30,6 +30,7 @@ from lakeward.services.compaction.plan.decision import Choice, Form, PlanOutcome
 from lakeward.services.compaction.plan.group_rules import GroupRules
 from lakeward.services.compaction.plan.hybrid_options import HybridOptions
 from lakeward.services.compaction.plan.pay_back import READS_PER_DAY
+from lakeward.services.compaction.plan.price import Price
 from lakeward.services.compaction.plan.selection import GroupFilter, Selection, parse_strategies
 from lakeward.services.compaction.plan.setting_keys import SETTINGS
 from lakeward.services.compaction.plan.trigger import Trigger, TriggerStrategy
@@ -103,6 +104,10 @@ class Planner:
     @property
     def options(self) -> HybridOptions:
         return self.generator.options
+
+    def priced(self, price: Price) -> Planner:
+        """The same at what merges take on a table."""
+        return Planner(HybridCompactionPlanGenerator(replace(self.options, price=price)))
 
     def __call__(
         self,
