@@ -21,7 +21,7 @@ from typing import Any
 
 from lakeward.base.clock import SystemClock
 from lakeward.cli.main import run
-from lakeward.daemon.history.job_card import detail_of
+from lakeward.config.job_card import detail_of
 from lakeward.protocol.job_report import JobCost, JobFigures, JobReport, JobResult, ReadLoad
 from lakeward.state.migration import migrate
 from lakeward.state.records import CostRecord, JobRecord

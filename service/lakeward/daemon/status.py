@@ -28,8 +28,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from lakeward.config.job_card import Card
 from lakeward.config.short_name import find_by_short_name
-from lakeward.daemon.history.job_card import Card
 from lakeward.daemon.scheduling.outlook import Outlook
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.scheduling.table_state import TableState

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from lakeward.base.quantities import format_time
-from lakeward.daemon.history.job_card import Card, card_of
+from lakeward.config.job_card import Card, card_of
 from lakeward.daemon.scheduling.table_state import Hold, TableState
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import (
@@ -105,7 +105,6 @@ def table_detail(status: TableStatus, snapshot: TableSnapshot | None, store: Sto
     holds = {hold.file_group: hold for hold in held if hold.file_group is not None}
     decisions = {(each.partition_path, each.file_id): decision_of(each) for each in records}
     ended = _ended(status, store, at)
-    decisions = {(each.partition_path, each.file_id): _decision(each) for each in records}
     return TablePage(
         table=status,
         at=at,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 from lakeward.table.file_system_view import GroupId
 
@@ -148,6 +148,40 @@ class JobCost:
     def actual_seconds(self) -> float:
         """CPU seconds, or where these are not known, seconds of the clock."""
         return self.task_seconds if self.cpu_seconds is None else self.cpu_seconds
+
+
+class KeptCost(Protocol):
+    """What is remembered of what a job took."""
+
+    @property
+    def job_id(self) -> str: ...
+    @property
+    def ended_at(self) -> float: ...
+    @property
+    def seconds(self) -> float:
+        """From its begin to its end."""
+
+    @property
+    def waited_seconds(self) -> float: ...
+    @property
+    def read_bytes(self) -> int: ...
+    @property
+    def written_bytes(self) -> int: ...
+    @property
+    def predicted_seconds(self) -> float | None:
+        """None where there is no model of the service; the same of the three that follow."""
+
+    @property
+    def cpu_seconds(self) -> float | None: ...
+    @property
+    def task_seconds(self) -> float | None: ...
+    @property
+    def saved_seconds_a_day(self) -> float | None: ...
+    @property
+    def actual_seconds(self) -> float | None: ...
+    @property
+    def detail(self) -> Mapping[str, Any]:
+        """Reasons, phases, and the rest of `JobCost`, by names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,11 +28,10 @@ from lakeward.base.errors import UsageError
 from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.protocol.job_kind import JobKind
-from lakeward.protocol.job_report import JobReport
+from lakeward.protocol.job_report import JobReport, KeptCost
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.section import SettingsSection
 from lakeward.services.metric import ServiceMetric
-from lakeward.state.records import CostRecord
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
@@ -216,7 +215,7 @@ class Care(Generic[Rules]):
     """What a plan says of the process that made it."""
     may_write: bool
     """Something is said about the table's other writers."""
-    costs: tuple[CostRecord, ...] = ()
+    costs: tuple[KeptCost, ...] = ()
     """What the newest jobs on the table took of which that was predicted, oldest first; none without a daemon."""
 
 

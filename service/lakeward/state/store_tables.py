@@ -2,7 +2,6 @@
 
     about a table     watched_tables  plannings  decisions  observed_plans  observed_operations  storage_samples
                       past_decisions
-    about our work    jobs  attempts  cleaner_progress  index_builds  index_checkpoints
     about our work    jobs  attempts  job_costs  cleaner_progress  index_builds  index_checkpoints
     between daemons   leases  daemons
     from an operator  controls  parked_groups

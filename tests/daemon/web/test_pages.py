@@ -12,8 +12,8 @@ import pytest
 
 from lakeward.base import quantities
 from lakeward.base.quantities import format_number, format_share, format_size
+from lakeward.config.job_card import card_of
 from lakeward.config.job_summary import summarise_job
-from lakeward.daemon.history.job_card import card_of
 from lakeward.daemon.scheduling.demand import Demand
 from lakeward.daemon.scheduling.table_state import ParkedGroup, TableState
 from lakeward.daemon.status import ConfigStatus, JobEnd, ServicePhase, TablePage, TableStatus

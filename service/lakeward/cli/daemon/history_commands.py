@@ -21,8 +21,8 @@ from lakeward.cli.daemon.control_commands import TableArgument, table_name
 from lakeward.cli.options.store import UrlOption, opened_store, read_settings, with_times
 from lakeward.cli.result import Result
 from lakeward.cli.terminal import WIDE_CELLS, Column, NameCell, Rendered, Terminal, new_table
+from lakeward.config.job_card import card_of, format_core_seconds
 from lakeward.config.job_summary import summarise_job
-from lakeward.daemon.history.job_card import card_of, format_core_seconds
 from lakeward.protocol.job_kind import JobKind
 from lakeward.state.records import (
     PROGRESS,

@@ -23,8 +23,8 @@ from typing import Protocol, TypeVar
 from structlog.stdlib import BoundLogger
 
 from lakeward.base.clock import Clock
+from lakeward.config.job_card import detail_of
 from lakeward.config.job_summary import summarise_job
-from lakeward.daemon.history.job_card import detail_of
 from lakeward.daemon.history.outbox import Letter, Outbox, Sent, send
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling.events import FactKind, Record

@@ -28,8 +28,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from lakeward.base import quantities
 from lakeward.base.quantities import format_count, format_number, format_share, format_size, format_time
+from lakeward.config.job_card import format_core_seconds
 from lakeward.config.job_summary import summarise_job
-from lakeward.daemon.history.job_card import format_core_seconds
 from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.status import (
     GroupStatus,

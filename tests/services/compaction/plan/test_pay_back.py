@@ -17,9 +17,9 @@ from lakeward.services.compaction.plan.pay_back import (
     ERASE_WITHIN,
     HORIZON,
     Cut,
+    distinct_bytes,
     full_cut,
     log_cuts,
-    merged_bytes,
     read_seconds,
 )
 from lakeward.services.compaction.plan.planner import planner_of
@@ -76,15 +76,14 @@ def test_each_write_may_begin_a_log_compaction_of_two_or_more() -> None:
 def test_merged_logs_shrink_towards_the_rows_of_the_base() -> None:
     """Each key is kept once: small logs hardly overlap, large ones are no more than all rows; without a base nothing is
     known."""
-    found = profile((1, 1))
     rows = 64 * MIB / BASE_OF_LOG
-    assert merged_bytes(found.base_bytes, 0) == 0
-    assert merged_bytes(found.base_bytes, MIB) == pytest.approx(MIB, rel=0.01)
-    assert merged_bytes(found.base_bytes, rows) == pytest.approx(rows * (1 - 1 / math.e))
-    assert merged_bytes(found.base_bytes, 100 * rows) == pytest.approx(rows)
-    assert merged_bytes(0, 100 * MIB) == 100 * MIB
+    assert distinct_bytes(0, rows) == 0
+    assert distinct_bytes(MIB, rows) == pytest.approx(MIB, rel=0.01)
+    assert distinct_bytes(rows, rows) == pytest.approx(rows * (1 - 1 / math.e))
+    assert distinct_bytes(100 * rows, rows) == pytest.approx(rows)
+    assert distinct_bytes(100 * MIB, 0) == 100 * MIB
     (cut,) = log_cuts(profile((1, 64), (2, 128)), age_of=lambda log: 60, is_whole=True, sources_go=True)
-    left = merged_bytes(64 * MIB, 192 * MIB)
+    left = distinct_bytes(192 * MIB, rows)
     assert cut.saved_seconds == pytest.approx(read_seconds(192 * MIB, 2) - read_seconds(left, 1))
 
 

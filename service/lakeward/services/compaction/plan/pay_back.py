@@ -116,7 +116,6 @@ def log_cuts(
         run_bytes = sum(log.size for log in run)
         merged_bytes = distinct_bytes(run_bytes, profile.base_bytes / BASE_OF_LOG)
         after = read_seconds(merged_bytes, 1 if sources_go else 1 + len(run))
-        after = read_seconds(merged_bytes(profile.base_bytes, run_bytes), 1 if sources_go else 1 + len(run))
         saved = read_seconds(run_bytes, len(run)) - after
         cost = log_cost(run_bytes=run_bytes, logs=len(run), price=price)
         yield Cut(Choice.LOG, cost, max(0.0, saved), age_of(run[0]), run)
@@ -129,8 +128,4 @@ def distinct_bytes(run_bytes: float, rows_bytes: float) -> float:
     Args:
         rows_bytes: of all rows that updates hit, as rows of logs; 0 where that is not known.
     """
-def merged_bytes(base_bytes: int, run_bytes: float) -> float:
-    """What is left of logs once each key is kept once, where updates hit all rows of the base alike: rather too much,
-    since most updates hit a few."""
-    rows_bytes = base_bytes / BASE_OF_LOG
     return rows_bytes * -math.expm1(-run_bytes / rows_bytes) if rows_bytes else run_bytes

@@ -1,6 +1,6 @@
 """What jobs took: a row for each that ended.
 
-Revision 0007 of the store's schema.
+Revision 0008 of the store's schema.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0007"
-down_revision = "0006"
+revision = "0008"
+down_revision = "0007"
 branch_labels = None
 depends_on = None
 

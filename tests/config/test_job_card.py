@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
-from lakeward.daemon.history.job_card import DAY, PayBack, card_of, detail_of
+from lakeward.config.job_card import DAY, PayBack, card_of, detail_of
 from lakeward.protocol.job_report import JobCost, JobReport, JobResult, ReadLoad
 from lakeward.state.records import CostRecord
 
@@ -59,7 +59,7 @@ def test_a_card_says_why_what_it_took_and_what_readers_have_of_it() -> None:
 
 
 def test_it_pays_back_once_readers_have_saved_what_it_took() -> None:
-    """Keeps 1 of daemon/history/job_card: to the second; where CPU seconds are not known, seconds of the clock count,
+    """Keeps 1 of config/job_card: to the second; where CPU seconds are not known, seconds of the clock count,
     and are called that."""
     for now, state in ((PAYS_AT - 1, PayBack.OPEN), (PAYS_AT + 1, PayBack.PAID)):
         card = card_of(COST, (), now=now)
@@ -71,7 +71,7 @@ def test_it_pays_back_once_readers_have_saved_what_it_took() -> None:
 
 
 def test_what_was_merged_again_before_did_not_pay_back() -> None:
-    """Keeps 2 of daemon/history/job_card: all of it, by jobs that ended later; what is left of it goes on to pay."""
+    """Keeps 2 of config/job_card: all of it, by jobs that ended later; what is left of it goes on to pay."""
     some, others, rest = later(NOW + 10, t9=2), later(NOW + 20, t10=1, t7=9), later(NOW + 30, t9=1)
     early = later(NOW - 10, t9=3, t10=1)
     assert card_of(COST, (early, some, others), now=NOW + 100).pay_back is PayBack.OPEN

@@ -17,8 +17,7 @@ from enum import StrEnum
 from typing import Any
 
 from lakeward.base.quantities import format_count, format_duration, format_iso_time, format_size, format_time
-from lakeward.protocol.job_report import JobReport, ReadLoad
-from lakeward.state.records import CostRecord
+from lakeward.protocol.job_report import JobReport, KeptCost, ReadLoad
 
 DAY = 86400.0
 
@@ -55,7 +54,7 @@ class PayBack(StrEnum):
 class Card:
     """A job's costs, judged at one moment."""
 
-    cost: CostRecord
+    cost: KeptCost
     pay_back: PayBack | None
     """None where the service has no model of what readers save."""
     pays_back_at: float | None = None
@@ -143,7 +142,7 @@ def format_core_seconds(seconds: float | None) -> str:
     return f"{seconds:,.0f}" if seconds >= 100 else f"{seconds:.3g}"
 
 
-def card_of(cost: CostRecord, later: Sequence[CostRecord], *, now: float) -> Card:
+def card_of(cost: KeptCost, later: Sequence[KeptCost], *, now: float) -> Card:
     """
     Args:
         later: costs of jobs of the table, oldest first; those that did not end after this one say nothing.
@@ -160,7 +159,7 @@ def card_of(cost: CostRecord, later: Sequence[CostRecord], *, now: float) -> Car
     return Card(cost, PayBack.PAID if at <= now else PayBack.OPEN, at, rewritten_at)
 
 
-def _rewritten_at(cost: CostRecord, later: Sequence[CostRecord]) -> float | None:
+def _rewritten_at(cost: KeptCost, later: Sequence[KeptCost]) -> float | None:
     left = dict(cost.detail.get("written") or {})
     if not left:
         return None
