@@ -128,6 +128,7 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "resume": [("orders",), ("orders", "--url", AWAY)],
     "cancel": [("orders", "--reason", "x"), ("orders", "--reason", "x", "--url", AWAY)],
     "jobs": [(), ("--url", AWAY)],
+    "calibrate": [()],
     "job": [("j1",), ("j1", "--url", AWAY)],
     "costs": [(), ("--url", AWAY)],
     "events": [(), ("--url", AWAY)],

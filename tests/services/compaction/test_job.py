@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
@@ -14,6 +14,7 @@ from lakeward.services.compaction import job
 from lakeward.services.compaction.job import MODEL_HOLDS, MODEL_IS_OFF, SERVICE, CompactionMemory
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.planner import Planner, planner_of
+from lakeward.services.compaction.plan.price import Price
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.service import Care, JobOrder
 from lakeward.state.records import CostRecord
@@ -81,6 +82,8 @@ def test_plans_are_made_at_the_price_of_the_tables_jobs(monkeypatch: pytest.Monk
     seen: list[Planner] = []
     monkeypatch.setattr(Planner, "__call__", lambda self, *given: seen.append(self))
     snapshot = cast(Any, type("Snapshot", (), {"latest_slices": ()}))
-    for each in (care(), care(*costs)):
+    said = care()
+    said = replace(said, rules=said.rules.priced(Price(3.0)))
+    for each in (care(), care(*costs), said):
         SERVICE.plan(snapshot, "0", each)
-    assert [planner.options.price.factor for planner in seen] == [1.0, 2.0]
+    assert [planner.options.price.factor for planner in seen] == [1.0, 2.0, 3.0]

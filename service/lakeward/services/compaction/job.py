@@ -175,7 +175,7 @@ def _planner(table: CompactionKeys, trigger: Trigger | None) -> Planner:
 
 
 def _priced(care: Care[Planner]) -> Planner:
-    return care.rules.priced(price_of(_priced_jobs(care)))
+    return care.rules.priced(price_of(_priced_jobs(care), at_first=care.rules.options.price.factor))
 
 
 def _priced_jobs(care: Care[Planner]) -> list[PricedJob]:

@@ -120,6 +120,13 @@ def test_how_often_is_said_by_the_operator(settings: dict[str, str], reads: floa
     assert outcome.decisions[0].numbers.get("reads_per_day") == reads
 
 
+def test_the_price_begins_where_the_operator_says() -> None:
+    assert planner_of(CompactionType.HYBRID, GroupFilter(), {"planner.price": "2.5"}).options.price == Price(2.5)
+    for text in ("0", "21", "-1", "dear", "nan"):
+        with pytest.raises(UsageError, match=r"planner\.price cannot be"):
+            planner_of(CompactionType.HYBRID, GroupFilter(), {"planner.price": text})
+
+
 @pytest.mark.parametrize("text", ["200", "often", "-1/day", "1/century", "nan/day"])
 def test_what_is_no_rate_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"planner\.reads cannot be"):

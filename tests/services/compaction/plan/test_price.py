@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.services.compaction.plan.price import DAY, OFF_JOBS, PRICE_MAX, Price, PricedJob, price_of
+from lakeward.services.compaction.plan.cost import operation_seconds
+from lakeward.services.compaction.plan.price import DAY, OFF_JOBS, PRICE_MAX, Price, PricedJob, fit, price_of
 
 HOUR = 3600.0
+MIB = 1024 * 1024
 
 
 def jobs(*ratios: float, every: float = HOUR, price: float = 1.0) -> list[PricedJob]:
@@ -25,6 +27,7 @@ def test_the_price_follows_slowly() -> None:
     assert price_of(jobs(*[2.0] * 50, *[0.5] * 50)).factor == 0.5
     assert price_of(jobs(*[1e6] * 50)).factor == PRICE_MAX
     assert price_of(jobs(*[1e-6] * 50)).factor == 1 / PRICE_MAX
+    assert price_of([], at_first=2.5).factor == 2.5 and price_of(jobs(*[1.0] * 6), at_first=2.5).factor == 1.0
 
 
 def test_what_jobs_took_is_held_against_the_model_and_not_against_a_price() -> None:
@@ -50,3 +53,15 @@ def test_a_table_is_off_once_all_jobs_of_a_day_were(ratio: float) -> None:
     assert not price_of(broken).is_off
     assert not price_of(jobs(*[2.9] * 25)).is_off
     assert not price_of(jobs(ratio, ratio, every=2 * DAY)).is_off and OFF_JOBS == 3
+
+
+def test_what_merges_of_known_sizes_took_is_a_line() -> None:
+    """A fixed part, and seconds of each byte; never less than nothing, where a measurement says that. The price is what
+    they took over what the model says."""
+    sizes = [10 * MIB, 20 * MIB, 80 * MIB]
+    fitted = fit([(size, 0.5 + size / (7 * MIB)) for size in sizes])
+    assert (fitted.fixed_seconds, fitted.seconds_per_byte * 7 * MIB) == (pytest.approx(0.5), pytest.approx(1))
+    assert fit([(size, 3 * operation_seconds(size)) for size in sizes]).price == pytest.approx(3)
+    for strange in ([(10 * MIB, 5.0), (20 * MIB, 4.0)], [(10 * MIB, 0.1), (20 * MIB, 4.0)], [(MIB, 1.0), (MIB, 1.0)]):
+        found = fit(strange)
+        assert found.fixed_seconds == 0 and found.seconds_per_byte > 0

@@ -30,7 +30,7 @@ from lakeward.services.compaction.plan.decision import Choice, Form, PlanOutcome
 from lakeward.services.compaction.plan.group_rules import GroupRules
 from lakeward.services.compaction.plan.hybrid_options import HybridOptions
 from lakeward.services.compaction.plan.pay_back import READS_PER_DAY
-from lakeward.services.compaction.plan.price import Price
+from lakeward.services.compaction.plan.price import PRICE_MAX, Price
 from lakeward.services.compaction.plan.selection import GroupFilter, Selection, parse_strategies
 from lakeward.services.compaction.plan.setting_keys import SETTINGS
 from lakeward.services.compaction.plan.trigger import Trigger, TriggerStrategy
@@ -181,6 +181,16 @@ def _reads(text: str) -> float:
     return reads
 
 
+def _price(text: str) -> float:
+    try:
+        price = float(text)
+    except ValueError:
+        price = math.nan
+    if not 1 / PRICE_MAX <= price <= PRICE_MAX:
+        raise ValueError(f"Write a number from {1 / PRICE_MAX:g} to {PRICE_MAX:g}, as `lakeward calibrate` shows it.")
+    return price
+
+
 def _strategy(text: str) -> TriggerStrategy:
     try:
         return TriggerStrategy(text)
@@ -226,6 +236,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
 _PRICE: dict[str, tuple[str, Callable[[str], Any]]] = {
     "planner.policy": ("by_cost", _policy),
     "planner.reads": ("reads_per_day", _reads),
+    "planner.price": ("price", _price),
 }
 _TABLE_TRIGGER: dict[str, tuple[str, Callable[[str], Any]]] = {
     "hoodie.compact.inline.trigger.strategy": ("strategy", _strategy),
@@ -272,6 +283,8 @@ def _options(groups: GroupFilter, settings: Mapping[str, str]) -> HybridOptions:
     price = _fields(settings, _PRICE)
     if price.get("by_cost"):
         options["reads_per_day"] = price.get("reads_per_day", READS_PER_DAY)
+    if "price" in price:
+        options["price"] = Price(price["price"])
     return HybridOptions(groups=groups, selection=Selection(**selection), **options)
 
 

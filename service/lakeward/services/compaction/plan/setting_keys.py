@@ -22,6 +22,7 @@ SETTINGS = (
     "planner.large_log_ratio",
     "planner.log_ratio",
     "planner.policy",
+    "planner.price",
     "planner.publish",
     "planner.reads",
     "planner.small_base_size",
