@@ -30,7 +30,7 @@ from lakeward.services.compaction.metrics import METRICS
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.decision import PlanOutcome, Reason
 from lakeward.services.compaction.plan.planner import Planner, planner_of
-from lakeward.services.compaction.plan.price import PricedJob, price_of
+from lakeward.services.compaction.plan.price import PastMerge, price_of
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.compaction.plan.trigger import Trigger
 from lakeward.services.compaction.run.compactor import CompactionReport, Compactor
@@ -175,22 +175,22 @@ def _planner(table: CompactionKeys, trigger: Trigger | None) -> Planner:
 
 
 def _priced(care: Care[Planner]) -> Planner:
-    return care.rules.priced(price_of(_priced_jobs(care), at_first=care.rules.options.price.factor))
+    return care.rules.priced(price_of(_past_merges(care), at_first=care.rules.options.price.factor))
 
 
-def _priced_jobs(care: Care[Planner]) -> list[PricedJob]:
+def _past_merges(care: Care[Planner]) -> list[PastMerge]:
     return [
-        PricedJob(each.ended_at, each.predicted_seconds or 0.0, each.actual_seconds or 0.0, each.detail.get("price", 1))
+        PastMerge(each.ended_at, each.predicted_seconds or 0.0, each.actual_seconds or 0.0, each.detail.get("price", 1))
         for each in care.costs
     ]
 
 
 def _saying_what_holds(report: JobReport, care: Care[Planner], *, at: float) -> JobReport:
     """The report, which says so where the model begins or ends to hold of the table by this job."""
-    cost, jobs = report.cost, _priced_jobs(care)
+    cost, jobs = report.cost, _past_merges(care)
     if cost is None or care.rules.options.reads_per_day is None:
         return report
-    job = PricedJob(at, cost.predicted_seconds, cost.actual_seconds, cost.price)
+    job = PastMerge(at, cost.predicted_seconds, cost.actual_seconds, cost.price)
     was, now = price_of(jobs).is_off, price_of([*jobs, job]).is_off
     if was == now:
         return report

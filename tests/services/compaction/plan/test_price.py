@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from lakeward.services.compaction.plan.cost import operation_seconds
-from lakeward.services.compaction.plan.price import DAY, OFF_JOBS, PRICE_MAX, Price, PricedJob, fit, price_of
+from lakeward.services.compaction.plan.price import DAY, OFF_JOBS, PRICE_MAX, PastMerge, Price, fit, price_of
 
 HOUR = 3600.0
 MIB = 1024 * 1024
 
 
-def jobs(*ratios: float, every: float = HOUR, price: float = 1.0) -> list[PricedJob]:
+def jobs(*ratios: float, every: float = HOUR, price: float = 1.0) -> list[PastMerge]:
     """Jobs that took so many times what was predicted, one after another."""
-    return [PricedJob(number * every, 2.0, 2.0 * ratio, price) for number, ratio in enumerate(ratios)]
+    return [PastMerge(number * every, 2.0, 2.0 * ratio, price) for number, ratio in enumerate(ratios)]
 
 
 def test_the_price_follows_slowly() -> None:
@@ -37,7 +37,7 @@ def test_what_jobs_took_is_held_against_the_model_and_not_against_a_price() -> N
 
 def test_what_says_nothing_is_left_out() -> None:
     """A job whose operations took no time that could be measured, or of which nothing was predicted."""
-    nothing = [PricedJob(0.0, 0.0, 5.0), PricedJob(1.0, 5.0, 0.0)]
+    nothing = [PastMerge(0.0, 0.0, 5.0), PastMerge(1.0, 5.0, 0.0)]
     assert price_of(nothing * 20) == Price(1.0)
 
 
@@ -48,8 +48,8 @@ def test_a_table_is_off_once_all_jobs_of_a_day_were(ratio: float) -> None:
     day = jobs(*[ratio] * 25)
     assert price_of(day).is_off and not price_of(day[:24]).is_off
     assert day[-1].ended_at - day[0].ended_at == DAY
-    assert not price_of([*day, PricedJob(2 * DAY, 2.0, 2.5)]).is_off
-    broken = [*day[:20], PricedJob(19.5 * HOUR, 2.0, 2.0), *day[20:]]
+    assert not price_of([*day, PastMerge(2 * DAY, 2.0, 2.5)]).is_off
+    broken = [*day[:20], PastMerge(19.5 * HOUR, 2.0, 2.0), *day[20:]]
     assert not price_of(broken).is_off
     assert not price_of(jobs(*[2.9] * 25)).is_off
     assert not price_of(jobs(ratio, ratio, every=2 * DAY)).is_off and OFF_JOBS == 3

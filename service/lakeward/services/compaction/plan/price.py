@@ -34,7 +34,7 @@ OFF_JOBS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class PricedJob:
+class PastMerge:
     """A job that ended, and what was predicted of it."""
 
     ended_at: float
@@ -61,7 +61,7 @@ class Price:
     """The model does not hold of the table."""
 
 
-def price_of(jobs: Sequence[PricedJob], *, at_first: float = 1.0) -> Price:
+def price_of(jobs: Sequence[PastMerge], *, at_first: float = 1.0) -> Price:
     """The price that jobs show, oldest first.
 
     Args:
@@ -74,8 +74,8 @@ def price_of(jobs: Sequence[PricedJob], *, at_first: float = 1.0) -> Price:
     return Price(min(PRICE_MAX, max(1 / PRICE_MAX, median)), _is_off(newest))
 
 
-def _is_off(jobs: Sequence[PricedJob]) -> bool:
-    off: list[PricedJob] = []
+def _is_off(jobs: Sequence[PastMerge]) -> bool:
+    off: list[PastMerge] = []
     for job in reversed(jobs):
         if not job.is_off:
             break
