@@ -103,7 +103,7 @@ _OWN: Mapping[str, tuple[Verb, ...]] = {
             ),
         ),
         Verb("warm", "install_commands:warm"),
-        Verb("calibrate", "calibrate_command:calibrate", of=("compaction",)),
+        Verb("calibrate", "calibrate_command:calibrate", of=("compaction", "rollback")),
         Verb("version", "install_commands:version"),
         Verb(
             "help",

@@ -96,6 +96,13 @@ def test_the_bloom_filter_is_of_the_kind_that_the_base_file_before_has(
         assert found is not None and found[0] == expected
 
 
+def test_cpu_seconds_are_of_all_tries(spec: OperationSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A try that was given up, because the base file is not in the order that its footer says, has cost them, too."""
+    say_sorted(spec, and_be=False)
+    monkeypatch.setattr(operation_module.time, "process_time", iter([5.0, 8.5]).__next__)
+    assert run_operation(LocalStorage(), spec, 0).cpu_seconds == 3.5
+
+
 def test_memory_is_given_back(spec: OperationSpec) -> None:
     """While operations run Arrow takes memory where it is given back soonest, if its build has that."""
     before = pa.default_memory_pool()
