@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -99,7 +100,7 @@ def test_the_bloom_filter_is_of_the_kind_that_the_base_file_before_has(
 def test_cpu_seconds_are_of_all_tries(spec: OperationSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     """A try that was given up, because the base file is not in the order that its footer says, has cost them, too."""
     say_sorted(spec, and_be=False)
-    monkeypatch.setattr(operation_module.time, "process_time", iter([5.0, 8.5]).__next__)
+    monkeypatch.setattr(time, "process_time", iter([5.0, 8.5]).__next__)
     assert run_operation(LocalStorage(), spec, 0).cpu_seconds == 3.5
 
 
