@@ -11,11 +11,13 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 import typer
 
+from lakeward.api.trial import merge_generated
 from lakeward.base.errors import VerificationFailed
 from lakeward.cli.main import run
 from lakeward.cli.verbs import app
@@ -174,6 +176,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("lakeward.state.engine.TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr("lakeward.cli.calibrate_command.merge_generated", partial(merge_generated, rows=(500, 1000)))
     monkeypatch.setitem(sys.modules, "pyspark.sql.connect.session", leaky_module())
     return tmp_path
 
