@@ -23,10 +23,12 @@ from lakeward.base.clock import SystemClock
 from lakeward.cli.main import run
 from lakeward.config.job_card import detail_of
 from lakeward.protocol.job_report import JobCost, JobFigures, JobReport, JobResult, ReadLoad
+from lakeward.services.compaction.simulation.trace import write_trace
 from lakeward.state.migration import migrate
 from lakeward.state.records import CostRecord, JobRecord
 from lakeward.state.store import open_store
 from tests.golden_tables import copy_golden
+from tests.services.compaction.simulation.sized_history import HISTORY
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "reference" / "json.md"
 
@@ -50,6 +52,8 @@ COMMANDS: Sequence[tuple[str, Sequence[str]]] = (
     ("plan", ("{table}",)),
     ("explain", ("{table}",)),
     ("layout", ("{table}", "--by", "ts")),
+    ("simulate", ("--trace", "{trace}", "--core-hour-price", "1")),
+    ("record", ("{table}", "--to", "{record}", "--last", "36500d")),
     ("verify", ("{table}",)),
     ("doctor", ("{table}",)),
     ("service", ("{table}", *DRY)),
@@ -112,6 +116,8 @@ def _documents() -> Iterator[tuple[str, Any]]:
         table, config = copy_golden("v9_metadata", Path(folder) / "orders"), Path(folder) / "lakeward.toml"
         config.write_text(f'[[tables]]\nname = "orders"\npath = "{table}"\n')
         names = {"table": str(table), "config": str(config), "store": f"sqlite:///{folder}/lakeward.db"}
+        names |= {"trace": f"{folder}/orders.trace", "record": f"{folder}/new.trace"}
+        Path(names["trace"]).write_bytes(write_trace(HISTORY))
         migrate(names["store"])
         _run_a_job(names["store"])
         before = os.environ.get("XDG_STATE_HOME")
@@ -120,7 +126,7 @@ def _documents() -> Iterator[tuple[str, Any]]:
             for words, given in COMMANDS:
                 zone = (
                     ("--timezone", "UTC")
-                    if words in ("inspect", "plan", "explain", "layout", "verify", "service")
+                    if words in ("inspect", "plan", "explain", "layout", "verify", "service", "record")
                     else ()
                 )
                 command = [*words.split(), *(each.format(**names) for each in given), *zone, "--json"]

@@ -81,6 +81,8 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "savepoint create": [("TABLE", "--dry-run"), ("TABLE", "--writers", "stopped")],
     "savepoint list": [("TABLE",)],
     "read": [("TABLE",), ("TABLE", "--where", "no_such = 1"), (f"no-such?sig={CANARY}-sas",)],
+    "simulate": [("TABLE",), ("--trace", "no-such"), (f"no-such?sig={CANARY}-sas",)],
+    "record": [("TABLE", "--to", "NEW"), (f"no-such?sig={CANARY}-sas", "--to", "NEW")],
     "layout": [("TABLE",), ("TABLE", "--by", "no_such"), (f"no-such?sig={CANARY}-sas",)],
     "index list": [("TABLE",)],
     "index tails": [("TABLE",), ("TABLE", "--auto"), ("TABLE", "--off")],

@@ -30,6 +30,8 @@ _OWN: Mapping[str, tuple[Verb, ...]] = {
         Verb("plan", "plan_command:plan", "/data/orders --explain"),
         Verb("explain", "explain_command:explain", "/data/orders", of=("archive", "clean", "savepoint")),
         Verb("layout", "layout_command:layout", "/data/orders --by city,day", of=("clustering",)),
+        Verb("simulate", "simulate_command:simulate", "/data/orders --last 14d --reads 200/day"),
+        Verb("record", "simulate_command:record", "/data/orders --to orders.trace"),
         Verb("read", "read.read_command:read", "/data/orders --where \"city = 'lima' and fare > 10\""),
     ),
     "Service a table": (

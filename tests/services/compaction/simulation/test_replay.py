@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from lakeward.base.errors import Refused
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.cost import full_cost
 from lakeward.services.compaction.plan.decision import PlanOutcome
@@ -19,52 +20,17 @@ from lakeward.services.compaction.simulation.replay import (
     SPANS,
     SizedGroups,
     SizeModel,
+    check_is_long_enough,
     measure_fit,
     replay,
 )
-from lakeward.services.compaction.simulation.trace import CommitAuthor, Trace, TracedCommit, TracedFile
+from lakeward.services.compaction.simulation.trace import CommitAuthor, TracedCommit, TracedFile
 from lakeward.table.snapshot import TableSnapshot
+from tests.services.compaction.simulation.sized_history import MIB, at, base, compacts, log, traced, writes
 from tests.synthetic_table import minute
 
-MIB = 1024 * 1024
-HOUR = 3600 * 1000
-BEGINS = 1_767_225_600_000
-"""The first moment of 2026."""
 HUDI = planner_of(CompactionType.FULL, GroupFilter(), {}, trigger=Trigger())
 RFC_103 = planner_of(CompactionType.HYBRID, GroupFilter(), {}, trigger=Trigger())
-
-
-def at(hours: float) -> int:
-    return BEGINS + round(hours * HOUR)
-
-
-def writes(hours: float, *files: TracedFile) -> TracedCommit:
-    return TracedCommit(at(hours) - 1000, at(hours), CommitAuthor.WRITER, files)
-
-
-def compacts(hours: float, *files: TracedFile) -> TracedCommit:
-    return TracedCommit(at(hours) - 1000, at(hours), CommitAuthor.COMPACTION, files)
-
-
-def base(size: int, group: int = 0) -> TracedFile:
-    return TracedFile(group, size, True)
-
-
-def log(size: int, group: int = 0, inserts: float = 0.0) -> TracedFile:
-    return TracedFile(group, size, False, inserts)
-
-
-def traced(*commits: TracedCommit, hours: float, bases: int = 100 * MIB, **fields: object) -> Trace:
-    """A table of two groups; the first one has a base."""
-    before = writes(-1, base(bases))
-    groups = (("p", "f-0"), ("p", "f-1"))
-    properties = {
-        "hoodie.table.version": "9",
-        "hoodie.timeline.layout.version": "2",
-        "hoodie.table.type": "MERGE_ON_READ",
-        "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING",
-    }
-    return Trace(groups, (before, *commits), BEGINS, at(hours), properties)
 
 
 SIX = traced(*(writes(hour, log(MIB)) for hour in range(1, 7)), hours=7)
@@ -213,6 +179,13 @@ def test_the_oldest_log_is_known_through_merges() -> None:
     assert found.oldest == at(2)
     found.drop(1)
     assert found.oldest is None
+
+
+def test_a_timeline_that_is_too_short() -> None:
+    with pytest.raises(Refused, match="of /t is too short: 6 delta commits with logs since 2026-01-01") as refused:
+        check_is_long_enough(SIX, "/t")
+    assert "--last" in refused.value.remedy
+    check_is_long_enough(traced(*(writes(hour, log(MIB)) for hour in range(1, 11)), hours=11), "/t")
 
 
 def test_the_model_learns_from_what_was_before() -> None:

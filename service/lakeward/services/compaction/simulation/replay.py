@@ -31,6 +31,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
 
+from lakeward.base.errors import Refused
+from lakeward.base.quantities import format_count, format_time
 from lakeward.format.file_name import LogFileName
 from lakeward.format.timeline.instant import Instant, State, format_instant_time, instant_file_name
 from lakeward.services.compaction.plan.cost import Cost, full_cost, log_cost
@@ -57,6 +59,8 @@ SPANS = 48
 GROWTH_MAX = 4.0
 ERROR_MAX = 0.15
 """How far the bytes of the model may be from those that were written, for its figures to be facts."""
+WRITES_MIN = 10
+"""Delta commits with logs, below which a replay says nothing about a policy."""
 _DELTAS_MIN = 1024
 """Delta commits that a trigger may count; with a greater one, as many as that."""
 _STEP_EACH = 100
@@ -145,26 +149,6 @@ class SizedLog:
 
 
 @dataclass(slots=True)
-class SizedGroup:
-    base_at: int = 0
-    base_bytes: int | None = None
-    live: list[SizedLog] = field(default_factory=list)
-    dead: list[SizedLog] = field(default_factory=list)
-    """Logs that LOGs have merged, until the next FULL."""
-    merged: list[LogCompaction] = field(default_factory=list)
-
-    @property
-    def sums(self) -> SizeSums:
-        live, dead = (sum(log.file.size for log in logs) for logs in (self.live, self.dead))
-        return SizeSums(self.base_bytes or 0, self.base_bytes or live, len(self.live), live, len(self.dead), dead)
-
-    @property
-    def oldest(self) -> int | None:
-        """When the oldest log completed that is in no base yet."""
-        return min((log.at for log in (*self.live, *self.dead)), default=None)
-
-
-@dataclass(slots=True)
 class SizeSums:
     """What a reader of all file groups meets."""
 
@@ -191,6 +175,26 @@ class SizeSums:
         self.log_bytes += sign * other.log_bytes
         self.superseded += sign * other.superseded
         self.superseded_bytes += sign * other.superseded_bytes
+
+
+@dataclass(slots=True)
+class SizedGroup:
+    base_at: int = 0
+    base_bytes: int | None = None
+    live: list[SizedLog] = field(default_factory=list)
+    dead: list[SizedLog] = field(default_factory=list)
+    """Logs that LOGs have merged, until the next FULL."""
+    merged: list[LogCompaction] = field(default_factory=list)
+    sums: SizeSums = field(default_factory=SizeSums)
+    """Kept up to date: a group that nothing merges has thousands of logs."""
+    oldest: int | None = None
+    """When the oldest log completed that is in no base yet."""
+
+    def count(self) -> None:
+        live, dead = (sum(log.file.size for log in logs) for logs in (self.live, self.dead))
+        base = self.base_bytes or 0
+        self.sums = SizeSums(base, base or live, len(self.live), live, len(self.dead), dead)
+        self.oldest = min((log.at for log in (*self.live, *self.dead)), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,21 +258,22 @@ class SizedGroups:
 
     def write_log(self, number: int, *, began: int, at: int, update_bytes: int, insert_bytes: int) -> None:
         group = self.groups.setdefault(number, SizedGroup())
-        before = group.sums
         size = update_bytes + insert_bytes
         group.live.append(SizedLog(began, at, self._log_file(number, at, size), update_bytes, insert_bytes))
+        group.oldest = at if group.oldest is None else min(group.oldest, at)
         if self._oldest_known:
             self._oldest = at if self._oldest is None else min(self._oldest, at)
-        self._count(group, before)
+        more = SizeSums(merged_bytes=0 if group.base_bytes else size, logs=1, log_bytes=size)
+        group.sums.plus(more, 1)
+        self.sums.plus(more, 1)
 
     def write_base(self, number: int, *, at: int, size: int) -> None:
         """A writer's base, or a clustering's: logs that are there stay on it."""
         group = self.groups.setdefault(number, SizedGroup())
-        before = group.sums
         if group.base_bytes:
             self._let_go(group.base_bytes)
         group.base_at, group.base_bytes = at, size
-        self._count(group, before)
+        self._count(group)
 
     def drop(self, number: int) -> None:
         """Readers see the group no more."""
@@ -284,7 +289,6 @@ class SizedGroups:
             size: of the new base; None: by the model.
         """
         group = self.groups.setdefault(number, SizedGroup())
-        before = group.sums
         logs = [log for log in group.live if log.at <= began]
         old_bytes, log_bytes = group.base_bytes or 0, sum(log.file.size for log in logs)
         cost = full_cost(base_bytes=old_bytes, log_bytes=log_bytes, logs=len(logs))
@@ -295,13 +299,12 @@ class SizedGroups:
         group.live = [log for log in group.live if log.at > began]
         group.dead, group.merged = [], []
         self._oldest_known = False
-        self._count(group, before)
+        self._count(group)
         return SizedMerge(Choice.FULL, cost, written, inserted, updated, written - old_bytes)
 
     def log(self, number: int, *, began: int, at: int, run: Sequence[SizedLog], size: int | None = None) -> SizedMerge:
         """LOG over live logs that are neighbours."""
         group = self.groups[number]
-        before = group.sums
         cost = log_cost(run_bytes=sum(log.file.size for log in run), logs=len(run))
         written = self.model.log_bytes(group, run) if size is None else size
         updates, inserts = sum(log.update_bytes for log in run), sum(log.insert_bytes for log in run)
@@ -313,7 +316,7 @@ class SizedGroups:
         group.dead += run
         is_lsm_tree = self.config.is_lsm_tree
         group.merged.append(LogCompaction(output.file.instant, frozenset(taken), ranks_last=is_lsm_tree))
-        self._count(group, before)
+        self._count(group)
         return SizedMerge(Choice.LOG, cost, written, inserts, updates, 0)
 
     def run_of(self, number: int, names: Sequence[str]) -> list[SizedLog]:
@@ -384,8 +387,9 @@ class SizedGroups:
         self._names += 1
         return LogFile(LogFileName(file_id, format_instant_time(at, UTC), self._names, TOKEN), partition, size)
 
-    def _count(self, group: SizedGroup, before: SizeSums) -> None:
-        self.sums.plus(before, -1)
+    def _count(self, group: SizedGroup) -> None:
+        self.sums.plus(group.sums, -1)
+        group.count()
         self.sums.plus(group.sums, 1)
 
     def _let_go(self, size: int) -> None:
@@ -471,6 +475,25 @@ OnStep = Callable[[float], None]
 """Takes the part of a replay that is done."""
 
 
+def check_is_long_enough(trace: Trace, what: str) -> None:
+    """Raises `Refused`.
+
+    Args:
+        what: what was traced, for the message.
+    """
+    writes = sum(
+        commit.author is CommitAuthor.WRITER and any(not file.is_base for file in commit.files)
+        for commit in trace.replayed
+    )
+    if writes < WRITES_MIN:
+        since = format_time(trace.begins / 1000)
+        raise Refused(
+            f"The timeline of {what} is too short: {format_count(writes, 'delta commit')} with logs since {since}.",
+            why=f"Policies differ in when they merge; below {WRITES_MIN} delta commits none has much to decide.",
+            remedy="Give a longer --last, or wait for more writes.",
+        )
+
+
 def replay(
     trace: Trace,
     *,
@@ -489,7 +512,7 @@ def replay(
     figures = ReplayedFigures()
     clock = _ManualClock(trace, groups, figures, reads_per_day)
     for number, commit in enumerate(trace.commits):
-        if number % _STEP_EACH == 0:
+        if number and number % _STEP_EACH == 0:
             on_step(number / len(trace.commits))
         if commit.at <= trace.begins:
             _apply(groups, commit)

@@ -156,7 +156,9 @@ def parse_trace(content: bytes, *, file: str) -> Trace:
         _check(trace)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         why = f"It lacks {error}." if isinstance(error, KeyError) else str(error)
-        raise BrokenFile(f"{file} is no trace of a table.", why=why, remedy="Record the table again.") from error
+        raise BrokenFile(
+            f"{file} is no trace of a table.", why=why, remedy="Make it with `lakeward record TABLE --to FILE`."
+        ) from error
     return trace
 
 
