@@ -74,7 +74,7 @@ def history(tmp_path: Path) -> Path:
 
 
 def test_policies_side_by_side(history: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """By hand: 15 MiB are written; FULL comes once, and by Hudi's default at each fifth delta commit."""
+    """Added up by hand: 15 MiB are written; FULL comes once, and in Hudi's default at each fifth delta commit."""
     found = simulated(capfd, "--trace", str(history), "--core-hour-price", "0.05")
     assert found["model"] == {
         "written_bytes": 100 * MIB,
