@@ -30,8 +30,8 @@ the end of this page. [Exit codes and output](exit-codes.md) are the same for al
 """
 
 
-HAS_ALL = "compact"
-"""A verb that takes every shared option."""
+HAVE_ALL = ("compact", "jobs")
+"""Verbs that take every shared option between them."""
 
 
 def stored() -> str:
@@ -39,7 +39,8 @@ def stored() -> str:
     group: Any = get_command(app)
     context = group.context_class(group, **group.context_settings)
     verbs = {" ".join(words): help_of_verb(context, words) for words in verbs_of(group, [])}
-    shared = shared_by_panel(group.commands[HAS_ALL].params)
+    parameters = {each.opts[0]: each for verb in HAVE_ALL for each in group.commands[verb].params}
+    shared = shared_by_panel(list(parameters.values()))
     options = {panel: explained(each, context) for panel, each in shared.items()}
     return json.dumps(StoredHelp(verbs=verbs, options=options), indent=1, ensure_ascii=False) + "\n"
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from deploy.command_page import HAS_ALL
+from deploy.command_page import HAVE_ALL
 from lakeward.cli.main import run
 from lakeward.cli.verb_help import read_stored, shared_by_panel
 from lakeward.cli.verbs import PANELS, app
@@ -66,7 +66,10 @@ def test_the_example_of_a_verb_is_one_that_it_takes(
 def test_options_that_many_verbs_share_are_explained_once(capsys: pytest.CaptureFixture[str]) -> None:
     """`help options` has every shared option of every verb, alike; a verb's own help only names it."""
     known = {
-        option.opts[0]: option.help for each in shared_by_panel(command_of(HAS_ALL).params).values() for option in each
+        option.opts[0]: option.help
+        for verb in HAVE_ALL
+        for each in shared_by_panel(command_of(verb).params).values()
+        for option in each
     }
     assert run(["help", "options"]) == 0
     explained = capsys.readouterr().out

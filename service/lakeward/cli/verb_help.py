@@ -28,6 +28,7 @@ class SharedPanel(StrEnum):
     them. Options of other panels are the verb's own."""
 
     TABLE = "The table"
+    STORE = "The store"
     WRITERS = "The table's other writers"
     OUTPUT = "Output"
     ENGINE = "Where work runs"

@@ -17,6 +17,7 @@ import typer
 from lakeward.base.clock import Clock, SystemClock
 from lakeward.base.errors import StoreBroken, StoreUnavailable, StoreVersion
 from lakeward.base.quantities import format_iso_time
+from lakeward.cli.verb_help import SharedPanel
 
 if TYPE_CHECKING:
     from lakeward.config.settings import Settings
@@ -26,6 +27,7 @@ UrlOption = Annotated[
     str | None,
     typer.Option(
         "--url",
+        rich_help_panel=SharedPanel.STORE,
         metavar="URL",
         help="The store: sqlite:////path/lakeward.db or postgresql://user@host/database. Not given: the "
         "configuration's. A password belongs into the configuration's url_file or the environment.",
