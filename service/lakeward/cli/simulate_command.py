@@ -82,6 +82,7 @@ def simulate(
     policy: Annotated[
         list[PolicyName] | None,
         typer.Option(
+            metavar="<hudi|rfc-103|cost>",
             help="hudi: a FULL of every file group with logs after 5 delta commits. rfc-103: Lakeward's default rules. "
             "cost: merges what pays readers back. Repeatable; all three when not given.",
         ),
