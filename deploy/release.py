@@ -44,6 +44,7 @@ README_COMMANDS = (
     ("compact", TABLE, "--writers", "stopped"),
     ("explain", TABLE),
     ("verify", TABLE),
+    ("doctor", TABLE),
     ("read", TABLE),
     ("read", TABLE, "--count", "--explain"),
     ("read", TABLE, "--output", "rows.parquet"),
