@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
-from lakeward.config.job_card import DAY, PayBack, card_of, detail_of
+from lakeward.base.quantities import DAY_SECONDS
+from lakeward.config.job_card import PayBack, card_of, detail_of
 from lakeward.protocol.job_report import JobCost, JobReport, JobResult, ReadLoad
 from lakeward.state.records import CostRecord
 
@@ -31,7 +32,7 @@ COST = CostRecord(
     saved_seconds_a_day=48.72,
     detail=DETAIL,
 )
-PAYS_AT = NOW + 24.0 / 48.72 * DAY
+PAYS_AT = NOW + 24.0 / 48.72 * DAY_SECONDS
 
 
 def later(at: float, **rewritten: int) -> CostRecord:
@@ -65,7 +66,7 @@ def test_it_pays_back_once_readers_have_saved_what_it_took() -> None:
         card = card_of(COST, (), now=now)
         assert (card.pay_back, card.pays_back_at, card.did_not_pay) == (state, PAYS_AT, False)
     by_clock = card_of(replace(COST, cpu_seconds=None), (), now=NOW)
-    assert by_clock.pays_back_at == NOW + 30.0 / 48.72 * DAY
+    assert by_clock.pays_back_at == NOW + 30.0 / 48.72 * DAY_SECONDS
     assert dict(by_clock.lines())["Actual"] == "30 seconds of its tasks by the clock, 1.5 times what was predicted"
     assert "which is past" in dict(card_of(COST, (), now=PAYS_AT + 1).lines())["Pays back"]
 

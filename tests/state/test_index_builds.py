@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from lakeward.base.quantities import DAY_SECONDS
 from lakeward.state.records import IndexBuildRecord, IndexCheckpoint
-from lakeward.state.store import DAY_SECONDS, Store
+from lakeward.state.store import Store
 from tests.state.state_records import NOW
 
 BUILD = IndexBuildRecord("b1", "orders", "places", "record", "buckets=4", NOW, instant="t1", file_groups=3)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from lakeward.base.errors import LakewardError
+from lakeward.base.quantities import DAY_SECONDS
 from lakeward.state.records import (
     AttemptRecord,
     CostRecord,
@@ -16,7 +17,7 @@ from lakeward.state.records import (
     Retention,
     StorageRecord,
 )
-from lakeward.state.store import DAY_SECONDS, Store, open_store
+from lakeward.state.store import Store, open_store
 from tests.clocks import SettableClock
 from tests.state.state_records import NOW, pause
 

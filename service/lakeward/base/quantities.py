@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+DAY_SECONDS = 86400.0
+
 _SIZES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-_DURATIONS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATIONS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": DAY_SECONDS}
 _UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 
 

@@ -16,10 +16,15 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from lakeward.base.quantities import format_count, format_duration, format_iso_time, format_size, format_time
+from lakeward.base.quantities import (
+    DAY_SECONDS,
+    format_count,
+    format_duration,
+    format_iso_time,
+    format_size,
+    format_time,
+)
 from lakeward.protocol.job_report import JobReport, KeptCost, ReadLoad
-
-DAY = 86400.0
 
 
 def detail_of(report: JobReport, phases: Mapping[str, float]) -> dict[str, Any]:
@@ -153,7 +158,7 @@ def card_of(cost: KeptCost, later: Sequence[KeptCost], *, now: float) -> Card:
         return Card(cost, None, rewritten_at=rewritten_at)
     if saved <= 0:
         return Card(cost, PayBack.NEVER, rewritten_at=rewritten_at)
-    at = cost.ended_at + actual / saved * DAY
+    at = cost.ended_at + actual / saved * DAY_SECONDS
     if rewritten_at is not None and rewritten_at < at:
         return Card(cost, PayBack.REWRITTEN, at, rewritten_at)
     return Card(cost, PayBack.PAID if at <= now else PayBack.OPEN, at, rewritten_at)

@@ -35,10 +35,9 @@ from sqlalchemy import (
     tuple_,
 )
 
+from lakeward.base.quantities import DAY_SECONDS
 from lakeward.state.records import DecisionRecord, FileGroupKey
 from lakeward.state.store_tables import decisions, past_decisions
-
-DAY_SECONDS = 86400.0
 
 _OF_DECISION = ("partition_path", "file_id", "choice", "reason", "instead_of", "instant", "numbers", "decided_at")
 _COLUMNS = ["table_name", *_OF_DECISION, "chosen_at", "ended_at", "group_gone"]

@@ -32,6 +32,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import StoreVersion
+from lakeward.base.quantities import DAY_SECONDS
 from lakeward.state.access import OnOperation, StoreAccess, cut, execute, fields_of, group_of, plain
 from lakeward.state.controls import Controls
 from lakeward.state.engine import TIMEOUT_SECONDS, Database, open_database
@@ -68,7 +69,6 @@ from lakeward.state.store_tables import (
     store_identity,
 )
 
-DAY_SECONDS = 86400.0
 HOUR_SLOTS = int(3600 // SLOT_SECONDS)
 
 

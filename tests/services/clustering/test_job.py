@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
+from lakeward.base.quantities import DAY_SECONDS
 from lakeward.config.choices import ForeignServices
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobResult
-from lakeward.services.clustering.job import DAY_SECONDS, SERVICE, ClusteringMemory
+from lakeward.services.clustering.job import SERVICE, ClusteringMemory
 from lakeward.services.clustering.plan.pauses import BYTES_FIRST
 from lakeward.services.clustering.run import clusterer
 from lakeward.services.clustering.run.layout_records import load_layout_records

@@ -33,7 +33,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from lakeward.base.errors import Conflict, LakewardError, TryLater
-from lakeward.base.quantities import format_count, format_size, format_time
+from lakeward.base.quantities import DAY_SECONDS, format_count, format_size, format_time
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures, JobReport, JobResult, ProblemKind, WorkProblem
@@ -70,7 +70,6 @@ if TYPE_CHECKING:
 
     S = TypeVar("S", bound=SettingsSection)
 
-DAY_SECONDS = 86400.0
 LAZY = "hoodie.clean.failed.writes.policy=LAZY"
 _TIMES_ITS_COST = 100.0
 

@@ -7,13 +7,13 @@ import math
 import pytest
 
 from lakeward.base.errors import UsageError
+from lakeward.base.quantities import DAY_SECONDS
 from lakeward.config.settings import Settings
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.cost import full_cost, operation_seconds
 from lakeward.services.compaction.plan.decision import Choice, Reason
 from lakeward.services.compaction.plan.pay_back import (
     BASE_OF_LOG,
-    DAY,
     ERASE_WITHIN,
     HORIZON,
     Cut,
@@ -46,9 +46,9 @@ def test_it_pays_where_readers_save_more_in_half_of_its_age_than_it_takes() -> N
     enough = cost.core_seconds / (2.0 * HORIZON * 100.0)
     assert cut.gain(enough) == pytest.approx(0)
     assert cut.gain(enough * 1.01) > 0 > cut.gain(enough * 0.99)
-    numbers = cut.numbers(40 / DAY)
+    numbers = cut.numbers(40 / DAY_SECONDS)
     assert numbers["reads_per_day"] == 40
-    assert numbers["pays_back_seconds"] == round(cost.core_seconds / (2.0 * 40) * DAY)
+    assert numbers["pays_back_seconds"] == round(cost.core_seconds / (2.0 * 40) * DAY_SECONDS)
     assert "pays_back_seconds" not in cut.numbers(0)
 
 
@@ -90,11 +90,11 @@ def test_merged_logs_shrink_towards_the_rows_of_the_base() -> None:
 @pytest.mark.parametrize(
     ("planner", "given", "kept"),
     [
-        ({}, {}, DAY),
+        ({}, {}, DAY_SECONDS),
         ({"planner.policy": "cost", "planner.reads": "20/hour"}, {}, ERASE_WITHIN),
-        ({"planner.policy": "cost", "planner.reads": "20/hour"}, {"objective": "2d"}, 2 * DAY),
+        ({"planner.policy": "cost", "planner.reads": "20/hour"}, {"objective": "2d"}, 2 * DAY_SECONDS),
         ({"planner.policy": "cost"}, {}, ERASE_WITHIN),
-        ({"planner.policy": "rfc-103", "planner.reads": "20/hour"}, {}, DAY),
+        ({"planner.policy": "rfc-103", "planner.reads": "20/hour"}, {}, DAY_SECONDS),
     ],
 )
 def test_what_pays_has_a_month_where_no_objective_is_given(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from lakeward.base.quantities import DAY_SECONDS
 from lakeward.services.compaction.plan.cost import operation_seconds
-from lakeward.services.compaction.plan.price import DAY, OFF_JOBS, PRICE_MAX, PastMerge, Price, fit, price_of
+from lakeward.services.compaction.plan.price import OFF_JOBS, PRICE_MAX, PastMerge, Price, fit, price_of
 
 HOUR = 3600.0
 MIB = 1024 * 1024
@@ -47,12 +48,12 @@ def test_a_table_is_off_once_all_jobs_of_a_day_were(ratio: float) -> None:
     is predicted well."""
     day = jobs(*[ratio] * 25)
     assert price_of(day).is_off and not price_of(day[:24]).is_off
-    assert day[-1].ended_at - day[0].ended_at == DAY
-    assert not price_of([*day, PastMerge(2 * DAY, 2.0, 2.5)]).is_off
+    assert day[-1].ended_at - day[0].ended_at == DAY_SECONDS
+    assert not price_of([*day, PastMerge(2 * DAY_SECONDS, 2.0, 2.5)]).is_off
     broken = [*day[:20], PastMerge(19.5 * HOUR, 2.0, 2.0), *day[20:]]
     assert not price_of(broken).is_off
     assert not price_of(jobs(*[2.9] * 25)).is_off
-    assert not price_of(jobs(ratio, ratio, every=2 * DAY)).is_off and OFF_JOBS == 3
+    assert not price_of(jobs(ratio, ratio, every=2 * DAY_SECONDS)).is_off and OFF_JOBS == 3
 
 
 def test_what_merges_of_known_sizes_took_is_a_line() -> None:

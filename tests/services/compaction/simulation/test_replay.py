@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from lakeward.base.errors import Refused
+from lakeward.base.quantities import DAY_SECONDS
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.cost import full_cost
 from lakeward.services.compaction.plan.decision import PlanOutcome
 from lakeward.services.compaction.plan.hybrid_options import HybridOptions
-from lakeward.services.compaction.plan.pay_back import BASE_OF_LOG, DAY, distinct_bytes, read_seconds
+from lakeward.services.compaction.plan.pay_back import BASE_OF_LOG, distinct_bytes, read_seconds
 from lakeward.services.compaction.plan.planner import HybridCompactionPlanGenerator, Planner, planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.compaction.plan.trigger import Trigger
@@ -121,10 +122,10 @@ def test_a_planner_is_asked_with_what_was_there() -> None:
 
 def test_time_alone_makes_a_group_due() -> None:
     """An objective of a day is kept while nothing is written, and its trigger does not fire."""
-    planner = planner_of(CompactionType.HYBRID, GroupFilter(), {}, objective=DAY, trigger=Trigger())
-    found = replay(traced(writes(1, log(MIB)), hours=60), planner=planner, model=SizeModel(), reads_per_day=DAY)
+    planner = planner_of(CompactionType.HYBRID, GroupFilter(), {}, objective=DAY_SECONDS, trigger=Trigger())
+    found = replay(traced(writes(1, log(MIB)), hours=60), planner=planner, model=SizeModel(), reads_per_day=DAY_SECONDS)
     assert (found.fulls, found.jobs) == (1, 1)
-    days = found.reader_seconds / read_seconds(MIB, 1) / DAY
+    days = found.reader_seconds / read_seconds(MIB, 1) / DAY_SECONDS
     assert 0.9 <= days < 1
     without = replay(traced(writes(1, log(MIB)), hours=60), planner=RFC_103, model=SizeModel(), reads_per_day=0.0)
     assert without.jobs == 0

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from lakeward.base.quantities import DAY_SECONDS
 from lakeward.format.timeline.compaction_plan import MEBIBYTE, CompactionOperation, CompactionPlan
 from lakeward.services.compaction.plan.cost import Cost
 from lakeward.table.file_group import FileSlice, FrozenGroup, LogFile
@@ -56,7 +57,7 @@ class Form(StrEnum):
     HYBRID = "hybrid"
 
 
-PARKED_SECONDS = 86400.0
+PARKED_SECONDS = DAY_SECONDS
 """A file group, or a table, that failed too often is tried again after a day."""
 
 

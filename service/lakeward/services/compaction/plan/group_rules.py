@@ -42,6 +42,7 @@ import statistics
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
+from lakeward.base.quantities import DAY_SECONDS
 from lakeward.format.timeline.compaction_plan import CompactionOperation
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.services.compaction.plan.cost import OPEN_BYTES, Cost, full_cost, log_cost
@@ -79,7 +80,6 @@ from lakeward.services.compaction.plan.log_runs import (
 )
 from lakeward.services.compaction.plan.objective import due_seconds
 from lakeward.services.compaction.plan.pay_back import (
-    DAY,
     LIVE_LOGS_MAX,
     OPENED_LOGS_MAX,
     Cut,
@@ -204,7 +204,7 @@ class GroupRules:
                 return self._not_due(profile, numbers, Reason.GROUP_TRIGGER, options.group_trigger, firing)
 
         if options.reads_per_day is not None and not options.price.is_off:
-            reads = options.reads_per_day / DAY
+            reads = options.reads_per_day / DAY_SECONDS
             choice, reason, cut = self._what_pays(profile, numbers, reads)
             numbers |= cut.numbers(reads)
             if choice is Choice.NONE:

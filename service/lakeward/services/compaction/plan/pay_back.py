@@ -21,6 +21,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from lakeward.base.quantities import DAY_SECONDS
 from lakeward.services.compaction.plan.cost import Cost, full_cost, log_cost
 from lakeward.services.compaction.plan.decision import Choice
 from lakeward.services.compaction.plan.log_runs import by_place
@@ -28,7 +29,6 @@ from lakeward.services.compaction.plan.slice_profile import SliceProfile
 from lakeward.table.file_group import LogFile
 
 MIB = 1024 * 1024
-DAY = 86400.0
 
 HORIZON = 0.5
 
@@ -46,7 +46,7 @@ LIVE_LOGS_MAX = 24
 """Logs of a slice that readers may have to merge, whatever a merge costs."""
 OPENED_LOGS_MAX = 64
 """The same for those that they open, superseded ones included."""
-ERASE_WITHIN = 30 * DAY
+ERASE_WITHIN = 30 * DAY_SECONDS
 """An update or a delete is in its base after so many seconds, whatever a rewrite costs, where no objective is given."""
 
 
@@ -76,7 +76,7 @@ class Cut:
         if self.choice is Choice.LOG:
             known["priced_logs"] = len(self.run)
         return known | {
-            "reads_per_day": round(reads_per_second * DAY, 3),
+            "reads_per_day": round(reads_per_second * DAY_SECONDS, 3),
             "read_saved_seconds": round(self.saved_seconds, 3),
             "ahead_seconds": round(HORIZON * self.age_seconds),
         }

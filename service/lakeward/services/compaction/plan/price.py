@@ -21,9 +21,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lakeward.base.quantities import DAY_SECONDS
 from lakeward.services.compaction.plan.cost import operation_seconds
-
-DAY = 86400.0
 
 JOBS_MAX = 50
 """Jobs that are looked at, the newest."""
@@ -80,7 +79,7 @@ def _is_off(jobs: Sequence[PastMerge]) -> bool:
         if not job.is_off:
             break
         off.append(job)
-    return len(off) >= OFF_JOBS and off[0].ended_at - off[-1].ended_at >= DAY
+    return len(off) >= OFF_JOBS and off[0].ended_at - off[-1].ended_at >= DAY_SECONDS
 
 
 @dataclass(frozen=True, slots=True)

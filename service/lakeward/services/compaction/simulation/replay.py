@@ -32,13 +32,13 @@ from dataclasses import dataclass, field
 from datetime import UTC
 
 from lakeward.base.errors import Refused
-from lakeward.base.quantities import format_count, format_time
+from lakeward.base.quantities import DAY_SECONDS, format_count, format_time
 from lakeward.format.file_name import LogFileName
 from lakeward.format.timeline.instant import Instant, State, format_instant_time, instant_file_name
 from lakeward.services.compaction.plan.cost import Cost, full_cost, log_cost
 from lakeward.services.compaction.plan.decision import Choice, Form, PlanOutcome
 from lakeward.services.compaction.plan.objective import GRID, due_from
-from lakeward.services.compaction.plan.pay_back import BASE_OF_LOG, DAY, distinct_bytes, read_seconds
+from lakeward.services.compaction.plan.pay_back import BASE_OF_LOG, distinct_bytes, read_seconds
 from lakeward.services.compaction.plan.planner import Planner
 from lakeward.services.compaction.plan.trigger import Ages, table_fires
 from lakeward.services.compaction.simulation.trace import CommitAuthor, Trace, TracedCommit, TracedFile
@@ -539,7 +539,7 @@ class _ManualClock:
 
     def __init__(self, trace: Trace, groups: SizedGroups, figures: ReplayedFigures, reads_per_day: float) -> None:
         self._groups, self._figures = groups, figures
-        self._reads_per_second = reads_per_day / DAY
+        self._reads_per_second = reads_per_day / DAY_SECONDS
         self._begins = self._now = trace.begins
         self._span = max(1, trace.ends - trace.begins) / SPANS
         self._reads_superseded = trace.config.is_lsm_tree

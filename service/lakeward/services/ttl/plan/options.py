@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lakeward.base.errors import UsageError
+from lakeward.base.quantities import DAY_SECONDS
 
-DAY_SECONDS = 86400.0
 PARTITIONS_MAX = 1000
 """`hoodie.partition.ttl.strategy.max.delete.partitions`"""
 TYPE = "hoodie.partition.ttl.management.strategy.type"
