@@ -29,7 +29,10 @@ from lakeward.config.short_name import find_by_short_name, names_of
 from lakeward.storage.storage_of_url import open_storage
 from lakeward.table.listing_source import listing_source
 from lakeward.table.not_a_table import check_is_table
-from lakeward.table.snapshot import TableSnapshot, take_snapshot
+from lakeward.table.snapshot import TableSnapshot, take_snapshot, zone_of
+from lakeward.table.table_config import load_table_config
+from lakeward.table.timeline.timeline import load_timeline
+from lakeward.table.timeline.timezone import TimelineZone
 
 if TYPE_CHECKING:
     from lakeward.config.settings import LockSettings, Settings, TableSettings
@@ -92,6 +95,13 @@ class ConfiguredTable:
         """What the configuration says about the table's other writers."""
         assert self.table.locks is not None, "Settings.table completes the locks"
         return self.table.locks
+
+    def zone(self) -> TimelineZone:
+        """Zone of its instants, given or inferred: from the properties and the timeline, without a scan."""
+        clock = SystemClock()
+        loaded = load_table_config(self.storage, self.base_path, clock=clock)
+        timeline = load_timeline(self.storage, self.base_path, loaded.config)
+        return zone_of(loaded, timeline, given=self.timezone, now=clock.now())
 
     def snapshot(self, *, files_enough: int | None = None) -> TableSnapshot:
         """A scan of the table, listed as suits its storage; of the whole table where not so many files are enough."""

@@ -142,7 +142,7 @@ def _explain_instant(opened: ConfiguredTable, time: str) -> Result:
 def _explain_past(opened: ConfiguredTable, when: str, arguments: PlanArguments) -> Result:
     """What a daemon had decided, as its store has it."""
     settings, clock = opened.settings, SystemClock()
-    at = parse_seconds(when, opened.snapshot().zone, now=clock.now())
+    at = parse_seconds(when, opened.zone(), now=clock.now())
     since, records, by = None, tuple[DecisionRecord, ...](), "no daemon's store is there"
     if has_store(settings):
         with opened_store(None, settings, clock, timeout=TIMEOUT_SECONDS) as store:

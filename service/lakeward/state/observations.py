@@ -20,11 +20,11 @@ from lakeward.state.past_decisions import (
     CHOSEN_AT,
     choice_of,
     decided_at,
-    decision_of,
     keep_all,
     keep_past,
     known_decisions,
     known_since,
+    record_of,
 )
 from lakeward.state.records import (
     DecisionRecord,
@@ -137,7 +137,7 @@ class Observations:
     def decisions(self, table: str, limit: int | None = None, offset: int = 0) -> tuple[DecisionRecord, ...]:
         """Decisions in the order of partition path and file id."""
         query = _decisions_of(table).limit(limit).offset(offset)
-        return tuple(decision_of(row, row.since) for row in self._access.rows("decisions", query))
+        return tuple(record_of(row, row.since) for row in self._access.rows("decisions", query))
 
     def decided(self, table: str) -> tuple[Planning | None, tuple[DecisionRecord, ...]]:
         """When the decisions of a table were last made, None when never, and these; as of one moment."""
@@ -145,7 +145,7 @@ class Observations:
         def work(connection: Connection) -> tuple[Planning | None, tuple[DecisionRecord, ...]]:
             row = connection.execute(select(plannings).where(plannings.c.table_name == table)).first()
             planning = None if row is None else Planning(row.table_name, row.planned_at, row.instant, row.file_groups)
-            return planning, tuple(decision_of(each, each.since) for each in connection.execute(_decisions_of(table)))
+            return planning, tuple(record_of(each, each.since) for each in connection.execute(_decisions_of(table)))
 
         return self._access.read("decided", work)
 

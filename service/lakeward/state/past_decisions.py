@@ -108,12 +108,10 @@ def decided_at(connection: Connection, table: str, at: float) -> tuple[DecisionR
     )
     found = {(row.partition_path, row.file_id): row for row in rows}
     then = {
-        key: decision_of(row, row.chosen_at)
-        for key, row in found.items()
-        if not (row.group_gone and row.ended_at <= at)
+        key: record_of(row, row.chosen_at) for key, row in found.items() if not (row.group_gone and row.ended_at <= at)
     }
     now = select(decisions, CHOSEN_AT.label("since")).where(decisions.c.table_name == table, at >= CHOSEN_AT)
-    then |= {(row.partition_path, row.file_id): decision_of(row, row.since) for row in connection.execute(now)}
+    then |= {(row.partition_path, row.file_id): record_of(row, row.since) for row in connection.execute(now)}
     return tuple(then[key] for key in sorted(then))
 
 
@@ -126,7 +124,7 @@ def known_since(connection: Connection, table: str) -> float | None:
     return min((first for first in firsts if first is not None), default=None)
 
 
-def decision_of(row: Row[Any], chosen_at: float) -> DecisionRecord:
+def record_of(row: Row[Any], chosen_at: float) -> DecisionRecord:
     return DecisionRecord(**{name: getattr(row, name) for name in _OF_DECISION}, chosen_at=chosen_at)
 
 

@@ -199,8 +199,7 @@ class TableSnapshot:
         """The pending plans that read a file."""
         for instant, plan in self.plans.items():
             for operation in plan.operations:
-                is_named = name == operation.base_file or name in operation.log_files
-                if is_named and (operation.partition_path, operation.file_id) == group_id:
+                if name in operation.file_names and (operation.partition_path, operation.file_id) == group_id:
                     yield instant
 
     @property

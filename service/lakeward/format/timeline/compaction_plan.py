@@ -64,6 +64,11 @@ class CompactionOperation:
     """Which of the logs a LOG takes, and what they stand for; None: all."""
 
     @property
+    def file_names(self) -> tuple[str, ...]:
+        """Names of all files that it reads."""
+        return (*(() if self.base_file is None else (self.base_file,)), *self.log_files)
+
+    @property
     def read_bytes(self) -> int:
         """What its planner expected it to read; 0 where the plan does not say."""
         return round(self.metrics.get("TOTAL_IO_READ_MB", 0.0) * MEBIBYTE)

@@ -546,8 +546,7 @@ def _planned(snapshot: TableSnapshot) -> Mapping[GroupId, list[_Hold]]:
     holds: dict[GroupId, list[_Hold]] = {}
     for instant, plan in sorted(snapshot.plans.items()):
         for operation in plan.operations:
-            base = () if operation.base_file is None else (operation.base_file,)
-            hold = _Hold(instant, operation.base_instant or "", frozenset((*base, *operation.log_files)))
+            hold = _Hold(instant, operation.base_instant or "", frozenset(operation.file_names))
             holds.setdefault((operation.partition_path, operation.file_id), []).append(hold)
     return holds
 

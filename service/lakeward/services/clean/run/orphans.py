@@ -201,7 +201,7 @@ def _named(snapshot: TableSnapshot) -> set[str]:
         join(operation.partition_path, name)
         for plan in snapshot.plans.values()
         for operation in plan.operations
-        for name in (*operation.log_files, *([operation.base_file] if operation.base_file else []))
+        for name in operation.file_names
     }
     return savepointed | planned
 

@@ -14,7 +14,7 @@ from lakeward.base.quantities import format_count
 from lakeward.protocol.pending.pending_work import pending_work
 from lakeward.protocol.pending.rollback import RollbackDecision, Step
 from lakeward.protocol.refusals.eligibility import TableService
-from lakeward.protocol.transition import ServiceAction
+from lakeward.protocol.serviced_table import label
 from lakeward.services.together.doctor.diagnosis import Symptom
 from lakeward.services.together.doctor.doctor_view import DoctorView, say_group
 from lakeward.table.file_system_view import GroupId
@@ -28,8 +28,7 @@ def plans_over_gone_files(view: DoctorView) -> Iterator[Symptom]:
         for operation in work.plan.operations:
             if (operation.partition_path, operation.file_id) in snapshot.replaced:
                 continue  # what was replaced is left out of the compaction
-            named = (*([operation.base_file] if operation.base_file else []), *operation.log_files)
-            for path in (join(operation.partition_path, name) for name in named):
+            for path in (join(operation.partition_path, name) for name in operation.file_names):
                 if path not in view.paths:
                     clean = view.deleted_by(path)
                     by = "" if clean is None else f", and clean {clean} deleted it"
@@ -37,7 +36,7 @@ def plans_over_gone_files(view: DoctorView) -> Iterator[Symptom]:
         if evidence:
             foreign = () if work.is_own else ("--foreign",)
             yield Symptom(
-                subject=f"{_label(work.action)} {work.instant}",
+                subject=f"{label(work.action)} {work.instant}",
                 evidence=tuple(evidence),
                 remedy="Bring the files back first, from a copy or with `lakeward quarantine list`. Where they are "
                 "lost, remove the plan: it deletes nothing more, and the file groups can be compacted again.",
@@ -55,10 +54,6 @@ def plans_over_gone_files(view: DoctorView) -> Iterator[Symptom]:
             "roll the plan back: it has replaced nothing, and holds its file groups as long as it is there.",
             **view.act("rollback", instant),
         )
-
-
-def _label(action: ServiceAction) -> str:
-    return "log compaction" if action is ServiceAction.LOG_COMPACTION else "compaction"
 
 
 def clusterings_overwritten(view: DoctorView) -> Iterator[Symptom]:
@@ -98,14 +93,14 @@ def cleans_of_planned_files(view: DoctorView) -> Iterator[Symptom]:
         join(operation.partition_path, name): work
         for work in pending_work(view.snapshot)
         for operation in work.plan.operations
-        for name in (*([operation.base_file] if operation.base_file else []), *operation.log_files)
+        for name in operation.file_names
     }
     for clean, paths in sorted(view.planned_deletions.items()):
         if hit := sorted(path for path in paths if path in plans):
             yield Symptom(
                 subject=f"clean {clean}",
                 evidence=tuple(
-                    f"it is going to delete {path}, which {_label(plans[path].action)} {plans[path].instant} is to read"
+                    f"it is going to delete {path}, which {label(plans[path].action)} {plans[path].instant} is to read"
                     for path in hit
                 ),
                 remedy="Stop every engine that cleans, and carry the compaction out first. Any cleaner ends the clean.",
