@@ -5,9 +5,9 @@ follows from the hash of the commit: ten commits in a row leave a case out with 
 LAKEWARD_OFFSET=2 takes the same again. LAKEWARD_NIGHTLY=1 runs every case and 300 examples (`make nightly`),
 LAKEWARD_RUNS_MAX=2 at most so many, of the cases of each test, too, and 8 examples (`make check`).
 
-A heavy test that is marked `turns` runs in one commit of three where LAKEWARD_TURNS=1, which `make test` sets; the
-thirds take about as long, by the seconds of the marks (`turns(30)`; 10 where none are given). Tests that share a table
-which takes long to make run in the same commit: `turns(30, together="twins")` says the seconds of all.
+A heavy test that is marked `turns` runs in one commit of four where LAKEWARD_TURNS=1, which `make test` sets; the
+quarters take about as long, by the seconds of the marks (`turns(30)`; 10 where none are given). Tests that share a
+table which takes long to make run in the same commit: `turns(30, together="twins")` says the seconds of all.
 
 Where a series has no end, as seeds have none, LAKEWARD_RUNS=10000 asks for more than CI has time for.
 """
@@ -28,7 +28,7 @@ TAKE_TURNS = os.environ.get("LAKEWARD_TURNS") == "1"
 NIGHTLY = os.environ.get("LAKEWARD_NIGHTLY") == "1"
 EXAMPLES = 300 if NIGHTLY else 40 if MOST is None else 8
 STEP = 4
-TURNS = 3
+TURNS = 4
 
 
 def _offset() -> int:
@@ -81,17 +81,17 @@ def turn_of(test: str, seconds: float = 10.0, *, together: str = "") -> tuple[st
 
 
 def in_turn(tests: Mapping[str, float]) -> set[str]:
-    """The heavy tests that run in this commit: one third of them, each of which takes about as long.
+    """The heavy tests that run in this commit: one quarter of them, each of which takes about as long.
 
     Args:
         tests: the seconds that each takes.
     """
     if not TAKE_TURNS or NIGHTLY:
         return set(tests)
-    thirds: list[list[str]] = [[] for _ in range(TURNS)]
+    quarters: list[list[str]] = [[] for _ in range(TURNS)]
     taken = [0.0] * TURNS
     for name in sorted(tests, key=lambda name: (-tests[name], name)):
         lightest = taken.index(min(taken))
-        thirds[lightest].append(name)
+        quarters[lightest].append(name)
         taken[lightest] += tests[name]
-    return set(thirds[OFFSET % TURNS])
+    return set(quarters[OFFSET // STEP % TURNS])

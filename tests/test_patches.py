@@ -51,7 +51,8 @@ def test_patched_names_exist():
     found = {
         (path.relative_to(TESTS).as_posix(), name)
         for path in sorted(TESTS.rglob("*.py"))
-        for name in patched(ast.parse(path.read_text()))
+        if "setattr" in (text := path.read_text())
+        for name in patched(ast.parse(text))
         if name.startswith(OWN)
     }
 

@@ -54,7 +54,7 @@ def test_the_offset_is_printed_and_taken_back(monkeypatch: pytest.MonkeyPatch):
     assert runs._offset() == 3
     monkeypatch.delenv("LAKEWARD_OFFSET")
     head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout
-    assert runs._offset() == int(head or "0", 16) % 12
+    assert runs._offset() == int(head or "0", 16) % 16
 
 
 def test_a_number_that_is_asked_for_reaches_from_the_first_to_the_last(monkeypatch: pytest.MonkeyPatch):
@@ -77,15 +77,15 @@ def test_what_is_asked_for_is_cut_never_raised(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_heavy_tests_take_turns(monkeypatch: pytest.MonkeyPatch):
-    """Each is run in one commit of three, and all thirds take about as long; by itself and at night each is run. The
-    offset of a commit reaches each third with each fourth of a series."""
-    tests = {"b": 10.0, "a": 30.0, "c": 70.0, "d": 40.0, "e": 40.0}
+    """Each is run in one commit of four, and all quarters take about as long; by itself and at night each is run. The
+    offset of a commit reaches each quarter with each fourth of a series."""
+    tests = {"b": 10.0, "a": 30.0, "c": 70.0, "d": 40.0, "e": 45.0}
     assert runs.in_turn(tests) == {*"abcde"}
     monkeypatch.setattr(runs, "TAKE_TURNS", True)
-    for offset, taken in enumerate(["c", "ad", "be"] * runs.STEP):
-        monkeypatch.setattr(runs, "OFFSET", offset)
-        assert runs.in_turn(tests) == {*taken}
-    assert len({(offset % runs.STEP, offset % runs.TURNS) for offset in range(12)}) == 12
+    for quarter, taken in enumerate(["c", "e", "d", "ab"]):
+        for of_series in range(runs.STEP):
+            monkeypatch.setattr(runs, "OFFSET", quarter * runs.STEP + of_series)
+            assert runs.in_turn(tests) == {*taken}
     monkeypatch.setattr(runs, "NIGHTLY", True)
     assert runs.in_turn(tests) == {*"abcde"}
 

@@ -239,6 +239,7 @@ class Sleeper:
 
 
 @pytest.mark.slow
+@pytest.mark.turns(20)
 @pytest.mark.parametrize(("step", "service"), steps_of_services(in_ci="inflight-full commit-log"))
 def test_who_wakes_up_in_the_middle(tmp_path: Path, step: str, service: Service) -> None:
     """A process is stopped in a takeover, before each of its steps: whichever of the two gives way, the rows are there

@@ -89,7 +89,7 @@ BESIDE_HUDI = 'services = ["index", "rollback"]\n'
 QUICK = HURRIED | {"lakeward.services.rollback.job.QUIET_SECONDS": 5.0}
 
 
-IN_CI = pytest.mark.turns(120)
+IN_CI = pytest.mark.turns(180)
 
 
 @pytest.mark.parametrize(
