@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +19,7 @@ from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_time, parse_duration
 from lakeward.cli.configured_table import ConfigOption, resolve_table, several_tables
-from lakeward.cli.options.store import UrlOption, opened_store, read_settings, with_times
+from lakeward.cli.options.store import UrlOption, opened_store, read_settings
 from lakeward.cli.options.user import user_name
 from lakeward.cli.options.values import parse_option
 from lakeward.cli.result import Result
@@ -30,6 +31,7 @@ from lakeward.state.records import (
     TargetKind,
 )
 from lakeward.storage.storage_of_url import open_storage
+from lakeward.surface.documents import ControlDocument
 
 if TYPE_CHECKING:
     from lakeward.config.settings import Settings
@@ -190,7 +192,7 @@ def _ask(store: Store, control: ControlRecord, *, done: str) -> Result:
     until = f" until {format_time(control.until)}" if control.until and control.kind is ControlKind.PAUSE else ""
     kind = control.target_kind.value.replace("_", " ")
     return Result(
-        document={**with_times(control), "id": control_id},
+        document=ControlDocument.of(replace(control, id=control_id)).as_json(),
         lines=[f"{done}: {kind} {what}{until}. A daemon sees it within seconds."],
     )
 

@@ -6,30 +6,24 @@ Touches: stdout; the store, reading only.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
 from lakeward.base.clock import SystemClock
-from lakeward.base.errors import UsageError
-from lakeward.base.quantities import format_duration, format_iso_time, format_number, format_size, format_time
+from lakeward.base.quantities import format_duration, format_number, format_size, format_time
 from lakeward.cli.configured_table import ConfigOption
 from lakeward.cli.daemon.control_commands import TableArgument, table_name
-from lakeward.cli.options.store import UrlOption, opened_store, read_settings, with_times
+from lakeward.cli.options.store import UrlOption, opened_store, read_settings
 from lakeward.cli.result import Result
 from lakeward.cli.terminal import WIDE_CELLS, Column, NameCell, Rendered, Terminal, new_table
-from lakeward.config.job_card import card_of, format_core_seconds
+from lakeward.config.job_card import format_core_seconds
 from lakeward.config.job_summary import summarise_job
-from lakeward.protocol.job_kind import JobKind
-from lakeward.state.records import (
-    PROGRESS,
-    CleanerProgress,
-    JobRecord,
-    MonthlyCost,
-)
+from lakeward.state.records import CleanerProgress, JobRecord, MonthlyCost
+from lakeward.surface.documents import EventDocument, JobDocument, MonthDocument, is_clean, progress_of
+from lakeward.surface.job_answers import card_of_job, find_job
 
 LimitOption = Annotated[int, typer.Option(min=1, metavar="N", help="How many, the newest first.")]
 
@@ -45,8 +39,8 @@ def jobs(
     with opened_store(url, settings, clock) as store:
         name = None if table is None else table_name(store, settings, table, clock.now())
         found = store.jobs.latest(name, limit)
-        cleans = {job.id: store.jobs.progress(job.id) for job in found if job.service == JobKind.CLEAN}
-    document = [with_times(job) | _progress_as_json(job) | _deletions_as_json(cleans.get(job.id)) for job in found]
+        cleans = {job.id: store.jobs.progress(job.id) for job in found if is_clean(job)}
+    document = [JobDocument.of(job, cleans.get(job.id)).as_json() for job in found]
     if not found:
         return Result(document=document, lines=["No job is known."])
     return Rendered(document=document, render=partial(_render_jobs, found, cleans))
@@ -69,43 +63,14 @@ def _render_jobs(
 
 
 def _doing(job: JobRecord) -> str:
-    return "waits" if _progress_of(job).get("waiting_for") else "runs"
-
-
-def _progress_of(job: JobRecord) -> Mapping[str, Any]:
-    """What a daemon said last of a job that runs; empty for others."""
-    found = job.figures.get(PROGRESS) if job.ended_at is None else None
-    return found if isinstance(found, dict) else {}
-
-
-def _progress_as_json(job: JobRecord) -> dict[str, Any]:
-    """Beside the figures, which a running job has none of."""
-    progress = dict(_progress_of(job))
-    for name in _TIMES:
-        if name in progress:
-            progress[_TIMES[name]] = format_iso_time(progress[name])
-    return {"figures": {}, "progress": progress} if progress else {}
-
-
-_TIMES = {"at": "time", "waiting_since": "waiting_since_time"}
+    return "waits" if progress_of(job).get("waiting_for") else "runs"
 
 
 def _progress_lines(job: JobRecord) -> list[str]:
-    progress = _progress_of(job)
+    progress = progress_of(job)
     waits = progress.get("waiting_for")
     wait = f"waits since {format_time(progress['waiting_since'])}: {waits}" if waits else ""
     return [str(each) for each in (wait, progress.get("step"), progress.get("sentence")) if each]
-
-
-def _deletions_as_json(cleans: Sequence[CleanerProgress] | None) -> dict[str, Any]:
-    """Nothing for what is no clean."""
-    if cleans is None:
-        return {}
-    return {
-        "deletions": [
-            {"instant": each.instant, "files": each.files, "files_total": each.files_total} for each in cleans
-        ]
-    }
 
 
 def _described(job: JobRecord, cleans: Sequence[CleanerProgress]) -> str:
@@ -127,19 +92,10 @@ def job(
     """Show one job: why, what it took and what was predicted, and when it pays back."""
     settings, clock = read_settings(config), SystemClock()
     with opened_store(url, settings, clock) as store:
-        found = store.jobs.find(job_id)
-        if found is None:
-            raise UsageError(
-                f"There is no job {job_id}.",
-                why="The store does not know it; ended jobs are forgotten after 90 days.",
-                remedy="Run `lakeward jobs` to see which there are.",
-            )
-        cost = store.jobs.costs(found.table, [found.id]).get(found.id)
-        later = () if cost is None else store.jobs.costs_since(found.table, cost.ended_at)
-        cleans = store.jobs.progress(found.id) if found.service == JobKind.CLEAN else None
-    card = None if cost is None else card_of(cost, later, now=clock.now())
-    document = with_times(found) | _progress_as_json(found) | _deletions_as_json(cleans)
-    document["card"] = None if card is None else card.as_json()
+        found = find_job(store, job_id)
+        card = card_of_job(store, found, clock)
+        cleans = store.jobs.progress(found.id) if is_clean(found) else None
+    document = JobDocument.of(found, cleans).with_card(card).as_json()
     ended = "" if found.ended_at is None else f", ended {format_time(found.ended_at)}"
     result = found.result or _doing(found)
     lines = [
@@ -161,7 +117,7 @@ def costs(
     with opened_store(url, settings, clock) as store:
         name = None if table is None else table_name(store, settings, table, clock.now())
         found = store.jobs.monthly_costs(name)
-    document = [asdict(month) for month in found]
+    document = [MonthDocument.of(month).as_json() for month in found]
     if not found:
         return Result(document=document, lines=["No job has ended yet."])
     return Rendered(document=document, render=partial(_render_costs, found))
@@ -192,7 +148,7 @@ def events(
     with opened_store(url, settings, clock) as store:
         name = None if table is None else table_name(store, settings, table, clock.now())
         found = store.events.latest(name, limit)
-    document = [with_times(event) for event in found]
+    document = [EventDocument.of(event).as_json() for event in found]
     if not found:
         return Result(document=document, lines=["Nothing is known to have happened."])
     fixed, elastic = Column.FIXED, Column.ELASTIC

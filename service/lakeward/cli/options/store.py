@@ -8,15 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakeward.base.clock import Clock, SystemClock
 from lakeward.base.errors import StoreBroken, StoreUnavailable, StoreVersion
-from lakeward.base.quantities import format_iso_time
 from lakeward.cli.verb_help import SharedPanel
 
 if TYPE_CHECKING:
@@ -39,25 +37,6 @@ AWAY = (StoreUnavailable, StoreBroken, StoreVersion)
 
 TIMEOUT_SECONDS = 5.0
 """How long a command waits for a store that it can do without."""
-
-
-def with_times(record: Any) -> dict[str, Any]:
-    """A record of the store as JSON has it: beside each time in seconds since the epoch the same in ISO 8601, so
-    `began_at` and `began_time`, `until` and `until_time`, `at` and `time`."""
-    found: dict[str, Any] = {}
-    for name, value in asdict(record).items():
-        found[name] = value
-        if name in _TIMES:
-            found[_TIMES[name]] = None if value is None else format_iso_time(value)
-    return found
-
-
-_TIMES = {
-    "at": "time",
-    "began_at": "began_time",
-    "ended_at": "ended_time",
-    "until": "until_time",
-}
 
 
 def read_settings(config: Path | None, *, with_environment: bool = True) -> Settings:
