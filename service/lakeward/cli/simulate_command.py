@@ -234,7 +234,7 @@ def _policies(
     if groups_are_named:
         groups = GroupFilter(partitions=configured.partitions, excluded_partitions=configured.exclude_partitions)
 
-    def planner(name: PolicyName, more: Mapping[str, str]) -> Planner:
+    def planner(name: PolicyName, more: Mapping[str, str], reads: str | None) -> Planner:
         said = {} if reads is None else {"planner.reads": reads}
         settings = merge_settings(configured.planner, more, said, {"planner.policy": name.value})
         return planner_of(
@@ -246,16 +246,23 @@ def _policies(
             sources_retire=configured.sources_retire,
         )
 
-    reads_per_day = planner(PolicyName.COST, {}).options.reads_per_day
-    assert reads_per_day is not None, "the policy cost has one"
+    rates = planner(PolicyName.COST, {}, reads).options.reads
+    assert rates is not None, "the policy cost has some"
+    if (reads_per_day := rates.everywhere) is None:
+        raise UsageError(
+            "A simulation needs one rate of reads for all partitions.",
+            why="planner.reads says several, and what readers pay is summed up over the whole table.",
+            remedy="Give one with --reads, such as 200/day.",
+        )
+    priced_by = f"{reads_per_day!r}/day"
     found: dict[str, Planner | None] = {_HAPPENED: None}
     for name in PolicyName:
         if name in names and name is PolicyName.HUDI:
             found[name.value] = planner_of(CompactionType.FULL, GroupFilter(), {}, trigger=Trigger())
         elif name in names:
-            found[name.value] = planner(name, {})
+            found[name.value] = planner(name, {}, priced_by)
             if given:
-                found[f"{name.value}{_AS_SET}"] = planner(name, given)
+                found[f"{name.value}{_AS_SET}"] = planner(name, given, priced_by)
     return _Policies(found, reads_per_day)
 
 

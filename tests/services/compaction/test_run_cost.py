@@ -16,6 +16,7 @@ from lakeward.services.compaction.plan.decision import Choice, Decision, PlanOut
 from lakeward.services.compaction.plan.hybrid_options import HybridOptions
 from lakeward.services.compaction.plan.pay_back import read_seconds
 from lakeward.services.compaction.plan.price import Price
+from lakeward.services.compaction.plan.read_rates import ReadRates, parse_rates
 from lakeward.services.compaction.run.compactor import CompactedPlan, CompactionReport
 from lakeward.services.compaction.run.targets import Target
 from lakeward.services.compaction.run_cost import cost_of
@@ -26,7 +27,7 @@ MIB = 1024 * 1024
 COUNTS = MergeCounts(*(0,) * 11)
 BASE = 64 * MIB
 LOGS = [(minute(at), at * MIB) for at in (2, 3, 5, 7)]
-BY_COST = HybridOptions(reads_per_day=200.0)
+BY_COST = HybridOptions(reads=ReadRates(parse_rates("200/day")))
 
 
 def slice_of(file_id: str) -> FileSlice:
@@ -60,8 +61,9 @@ def plan(
     )
 
 
-def cost(*plans: CompactedPlan, options: HybridOptions = BY_COST) -> JobCost:
-    decisions = [Decision("p", name, Choice.FULL, Reason.PAYS_BACK) for name in "ab"]
+def cost(*plans: CompactedPlan, options: HybridOptions = BY_COST, said: bool = True) -> JobCost:
+    reads = {"reads_per_day": 200.0}
+    decisions = [Decision("p", name, Choice.FULL, Reason.PAYS_BACK, reads if said else {}) for name in "ab"]
     found = cost_of(CompactionReport(plans, PlanOutcome(tuple(decisions), ())), options)
     assert found is not None
     return found
@@ -115,12 +117,14 @@ def test_cpu_seconds_are_known_where_each_task_had_a_process() -> None:
 
 
 def test_what_a_pending_plan_was_made_for_is_not_known() -> None:
-    """Its groups are decided about again when it is done; the reads of a table of which nothing is said are one a
-    day."""
+    """Its groups are decided about again when it is done, which says how often they are read; the reads of a table of
+    which nothing is said are one a day."""
     a, b = (target(OperationKind.FULL, name) for name in "ab")
-    found = cost(plan((a, result(a, MIB)), recovered=True), plan((b, result(b, MIB))), options=HybridOptions())
+    plans = plan((a, result(a, MIB)), recovered=True), plan((b, result(b, MIB)))
+    found = cost(*plans, options=HybridOptions(), said=False)
     assert found.reasons == {"recovered": 1, "pays-back": 1}
     assert found.saved_seconds_a_day == pytest.approx(2 * read_seconds(17 * MIB, 4))
+    assert cost(*plans).saved_seconds_a_day == pytest.approx(400 * read_seconds(17 * MIB, 4))
 
 
 def test_a_job_that_merged_nothing_has_no_cost() -> None:

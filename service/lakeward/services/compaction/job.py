@@ -188,7 +188,7 @@ def _past_merges(care: Care[Planner]) -> list[PastMerge]:
 def _saying_what_holds(report: JobReport, care: Care[Planner], *, at: float) -> JobReport:
     """The report, which says so where the model begins or ends to hold of the table by this job."""
     cost, jobs = report.cost, _past_merges(care)
-    if cost is None or care.rules.options.reads_per_day is None:
+    if cost is None or care.rules.options.reads is None:
         return report
     job = PastMerge(at, cost.predicted_seconds, cost.actual_seconds, cost.price)
     was, now = price_of(jobs).is_off, price_of([*jobs, job]).is_off

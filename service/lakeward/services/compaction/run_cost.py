@@ -22,7 +22,8 @@ from lakeward.protocol.progress import Engine
 from lakeward.services.compaction.plan.cost import operation_seconds
 from lakeward.services.compaction.plan.decision import Decision
 from lakeward.services.compaction.plan.hybrid_options import HybridOptions
-from lakeward.services.compaction.plan.pay_back import READS_PER_DAY, read_seconds
+from lakeward.services.compaction.plan.pay_back import read_seconds
+from lakeward.services.compaction.plan.read_rates import READS_PER_DAY
 from lakeward.services.compaction.run.compactor import CompactedPlan, CompactionReport
 from lakeward.services.compaction.run.targets import Target
 from lakeward.table.file_system_view import GroupId
@@ -73,8 +74,9 @@ def _operations(
     results = {(result.partition_path, result.file_id): result for result in plan.operations}
     for target in plan.targets:
         # The groups of a pending plan are decided about again once that plan is done: that is not why it was made.
-        decision = None if plan.recovered else decisions.get(target.group_id)
-        reads = READS_PER_DAY if options.reads_per_day is None else options.reads_per_day
+        decided = decisions.get(target.group_id)
+        decision = None if plan.recovered else decided
+        reads = READS_PER_DAY if decided is None else decided.numbers.get("reads_per_day", READS_PER_DAY)
         before = _before(target)
         after = _after(target, results[target.group_id], before, sources_go=options.sources_retire)
         yield _Operation(RECOVERED if decision is None else decision.reason.value, before, after, reads)

@@ -15,6 +15,7 @@ from lakeward.services.compaction.plan.decision import Choice, Form, PlanOutcome
 from lakeward.services.compaction.plan.explain import explain
 from lakeward.services.compaction.plan.hybrid_options import HybridOptions
 from lakeward.services.compaction.plan.planner import HybridCompactionPlanGenerator
+from lakeward.services.compaction.plan.read_rates import ReadRates, parse_rates
 from lakeward.services.compaction.plan.selection import GroupFilter, Selection, parse_strategies
 from lakeward.services.compaction.plan.trigger import Trigger, TriggerStrategy
 from lakeward.table.file_group import FileGroup, FrozenGroup
@@ -29,7 +30,7 @@ PENDING_MAPS = {
     "clustering": "pending_clusterings",
 }
 SIZES = {"small_base_size", "log_size_threshold", "small_log_size", "budget_bytes"}
-NUMBERS = {"log_num_threshold": int, "log_ratio": float, "large_log_ratio": float, "reads_per_day": float}
+NUMBERS = {"log_num_threshold": int, "log_ratio": float, "large_log_ratio": float}
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,8 @@ def read_line(table: Table, line: str) -> None:
             table.without_log.add(split_group(group))
         case ["sources", "retire"]:
             table.options["sources_retire"] = True
+        case ["reads", *_]:
+            table.options["reads"] = ReadRates(parse_rates(line.removeprefix("reads ")))
         case ["trigger", "table" | "group" as whose, strategy, commits, seconds]:
             trigger = Trigger(TriggerStrategy(strategy), int(commits), int(seconds))
             table.options[f"{whose}_trigger"] = trigger

@@ -21,6 +21,7 @@ from lakeward.services.compaction.plan.decision import (
     Reason,
 )
 from lakeward.services.compaction.plan.pay_back import LIVE_LOGS_MAX, OPENED_LOGS_MAX
+from lakeward.services.compaction.plan.read_rates import RateSource
 from lakeward.table.table_config import PARTIAL_UPDATE_MODE
 from lakeward.table.table_version import LOG_COMPACTION_VERSION
 
@@ -48,7 +49,7 @@ def _because(decision: Decision) -> str:
             return (
                 f"the oldest record of {_logs(numbers)} is in logs only for "
                 f"{format_duration(numbers['oldest_log_seconds'])}, and the objective allows "
-                f"{write_duration(numbers['objective_seconds'])}"
+                f"{write_duration(numbers['objective_seconds'])}{_at_what_price(numbers)}"
             )
         case Reason.HAS_LOGS:
             are = "is" if numbers["log_files"] == 1 else "are"
@@ -196,8 +197,22 @@ def _price(numbers: Mapping[str, int | float]) -> str:
     )
     return (
         f"{what} takes {numbers['core_seconds']:.3g} core-seconds and saves each of {numbers['reads_per_day']:g} reads "
-        f"a day {numbers['read_saved_seconds']:.3g}, which {back}"
+        f"a day{_source(numbers)} {numbers['read_saved_seconds']:.3g}, which {back}"
     )
+
+
+def _at_what_price(numbers: Mapping[str, int | float]) -> str:
+    """What keeping the objective takes, where prices are asked."""
+    return f"; {_price(numbers)}" if "read_saved_seconds" in numbers else ""
+
+
+def _source(numbers: Mapping[str, int | float]) -> str:
+    """Where the rate of reads is from; releases that kept none of it wrote decisions down, too."""
+    if RateSource.SAID.value in numbers:
+        return " (as planner.reads says)"
+    if RateSource.OF_PROPERTY.value in numbers:
+        return " (as the table's property says)"
+    return " (assumed)" if RateSource.ASSUMED.value in numbers else ""
 
 
 def _ahead(numbers: Mapping[str, int | float]) -> str:

@@ -42,7 +42,6 @@ import statistics
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from lakeward.base.quantities import DAY_SECONDS
 from lakeward.format.timeline.compaction_plan import CompactionOperation
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.services.compaction.plan.cost import OPEN_BYTES, Cost, full_cost, log_cost
@@ -152,6 +151,8 @@ class GroupRules:
         self._objective = None if options.only is Choice.LOG else options.objective
         self._output_ranks_last = output_ranks_last(snapshot.config)
         self._is_lsm_tree = snapshot.config.is_lsm_tree
+        self._reads = options.reads and options.reads.on(snapshot.config)
+        self._today = datetime.date(int(at[:4]), int(at[4:6]), int(at[6:8]))
         # Eligibility refuses a table whose zone is unknown; its plan may still be shown, and then any zone will do.
         self._ages = Ages(at, snapshot.zone.zone or datetime.UTC)
         self._record_ages: dict[str, int] = {}
@@ -176,6 +177,9 @@ class GroupRules:
         if slice_.base_file is not None:
             profile = replace(profile, base_rows=self._snapshot.base_rows.get(slice_.base_file.path))
         numbers = self._numbers(profile)
+        reads = None if self._reads is None else self._reads.of(slice_.partition_path, self._today)
+        if reads is not None:
+            numbers |= reads.numbers
         if len(group.read_slices) > 1:  # under a pending compaction
             numbers |= backlog_of_group(group, self._snapshot.log_compactions.get(group_id, ())).numbers
 
@@ -193,7 +197,8 @@ class GroupRules:
         if self._partitions is not None and slice_.partition_path not in self._partitions:
             return self._none(profile, numbers, Reason.STRATEGY)
         if self._is_due_by_objective(numbers):
-            return self._decide(profile, numbers, Choice.FULL, Reason.OBJECTIVE)
+            priced = {} if reads is None else self._full_cut(profile, numbers).numbers(reads.per_second)
+            return self._decide(profile, numbers | priced, Choice.FULL, Reason.OBJECTIVE)
         if not options.selection.selects(profile):
             return self._none(profile, numbers, Reason.STRATEGY)
         if self._table_firing is not None and options.table_trigger is not None and not self._table_firing.fires:
@@ -203,13 +208,12 @@ class GroupRules:
             if not firing.fires:
                 return self._not_due(profile, numbers, Reason.GROUP_TRIGGER, options.group_trigger, firing)
 
-        if options.reads_per_day is not None and not options.price.is_off:
-            reads = options.reads_per_day / DAY_SECONDS
-            choice, reason, cut = self._what_pays(profile, numbers, reads)
-            numbers |= cut.numbers(reads)
+        if reads is not None and not options.price.is_off:
+            choice, reason, cut = self._what_pays(profile, numbers, reads.per_second)
+            numbers |= cut.numbers(reads.per_second)
             if choice is Choice.NONE:
                 numbers |= cut.cost.numbers
-            benefit = math.inf if reason is Reason.OVER_CAP else cut.gain(reads) / cut.cost.core_seconds
+            benefit = math.inf if reason is Reason.OVER_CAP else cut.gain(reads.per_second) / cut.cost.core_seconds
             return replace(self._decide(profile, numbers, choice, reason, cut.run), benefit=benefit)
         run = self._wanted_run(profile)
         if len(run) < len(profile.live):
@@ -242,8 +246,7 @@ class GroupRules:
             numbers: what is known of the file group.
             reads: in a second.
         """
-        price = self._options.price.factor
-        full = full_cut(profile, age_seconds=numbers["base_seconds"], reads_merged=self._is_lsm_tree, price=price)
+        full = self._full_cut(profile, numbers)
         of_logs: list[Cut] = []
         if AGAINST_LOG.isdisjoint(numbers):
             of_logs += log_cuts(
@@ -251,7 +254,7 @@ class GroupRules:
                 age_of=self._record_seconds,
                 is_whole=self.form is Form.HYBRID or profile.group_id in self._whole,
                 sources_go=self._options.sources_retire,
-                price=price,
+                price=self._options.price.factor,
             )
         cuts = [cut for cut in (full, *of_logs) if self._options.only in (None, cut.choice)] or [full]
         best = max(cuts, key=lambda cut: cut.gain(reads))
@@ -266,6 +269,14 @@ class GroupRules:
             cheapest = min(cuts, key=lambda cut: cut.cost.core_seconds / max(1, len(cut.run) or len(profile.live)))
             return cheapest.choice, Reason.OVER_CAP, cheapest
         return Choice.NONE, Reason.DOES_NOT_PAY, best
+
+    def _full_cut(self, profile: SliceProfile, numbers: Mapping[str, int | float]) -> Cut:
+        return full_cut(
+            profile,
+            age_seconds=numbers["base_seconds"],
+            reads_merged=self._is_lsm_tree,
+            price=self._options.price.factor,
+        )
 
     def _is_due_by_objective(self, numbers: Mapping[str, int | float]) -> bool:
         return self._objective is not None and numbers["oldest_log_seconds"] >= numbers["objective_due_seconds"]

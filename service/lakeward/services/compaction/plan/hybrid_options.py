@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from lakeward.services.compaction.plan.budget import BUDGET_BYTES
 from lakeward.services.compaction.plan.decision import Choice, Form
 from lakeward.services.compaction.plan.price import Price
+from lakeward.services.compaction.plan.read_rates import ReadRates
 from lakeward.services.compaction.plan.selection import GroupFilter, Selection
 from lakeward.services.compaction.plan.trigger import Trigger
 
@@ -48,7 +49,7 @@ class HybridOptions:
     """Bytes; logs are small when their median is below this."""
     large_log_ratio: float = 0.5
     """A log larger than this part of what a FULL would write is in no LOG."""
-    reads_per_day: float | None = None
+    reads: ReadRates | None = None
     """How often each file group is read. Where it is given, a merge is made if it pays (`pay_back.py`), whatever the
     sizes above say."""
     price: Price = field(default_factory=Price)

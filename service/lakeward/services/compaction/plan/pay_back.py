@@ -39,9 +39,6 @@ READER_OPENS_SECONDS = 0.03
 READER_MERGES_BYTES = 8 * MIB
 """Bytes of logs that a reader merges in a second of one core."""
 
-READS_PER_DAY = 1.0
-"""What is assumed of each file group where it is not given."""
-
 LIVE_LOGS_MAX = 24
 """Logs of a slice that readers may have to merge, whatever a merge costs."""
 OPENED_LOGS_MAX = 64
@@ -76,7 +73,6 @@ class Cut:
         if self.choice is Choice.LOG:
             known["priced_logs"] = len(self.run)
         return known | {
-            "reads_per_day": round(reads_per_second * DAY_SECONDS, 3),
             "read_saved_seconds": round(self.saved_seconds, 3),
             "ahead_seconds": round(HORIZON * self.age_seconds),
         }

@@ -29,8 +29,8 @@ from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.decision import Choice, Form, PlanOutcome, Reason, decide_frozen
 from lakeward.services.compaction.plan.group_rules import GroupRules
 from lakeward.services.compaction.plan.hybrid_options import HybridOptions
-from lakeward.services.compaction.plan.pay_back import READS_PER_DAY
 from lakeward.services.compaction.plan.price import PRICE_MAX, Price
+from lakeward.services.compaction.plan.read_rates import ReadRates, parse_rates
 from lakeward.services.compaction.plan.selection import GroupFilter, Selection, parse_strategies
 from lakeward.services.compaction.plan.setting_keys import SETTINGS
 from lakeward.services.compaction.plan.trigger import Trigger, TriggerStrategy
@@ -39,8 +39,6 @@ from lakeward.table.snapshot import TableSnapshot
 
 MEBIBYTE = 1024 * 1024
 COST = "cost"
-_UNITS_OF_DAY = {"minute": 1440.0, "hour": 24.0, "day": 1.0, "week": 1 / 7}
-
 
 _ONLY = {CompactionType.HYBRID: None, CompactionType.FULL: Choice.FULL, CompactionType.LOG: Choice.LOG}
 
@@ -169,18 +167,6 @@ def _policy(text: str) -> bool:
     return text == COST
 
 
-def _reads(text: str) -> float:
-    """Reads a day."""
-    number, _, unit = text.partition("/")
-    try:
-        reads = float(number) * _UNITS_OF_DAY[unit.strip()]
-    except (KeyError, ValueError):
-        reads = math.nan
-    if not 0 <= reads < math.inf:
-        raise ValueError(f"Write a number and one of {', '.join(_UNITS_OF_DAY)}, such as 200/day.")
-    return reads
-
-
 def _price(text: str) -> float:
     try:
         price = float(text)
@@ -235,7 +221,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
 }
 _PRICE: dict[str, tuple[str, Callable[[str], Any]]] = {
     "planner.policy": ("by_cost", _policy),
-    "planner.reads": ("reads_per_day", _reads),
+    "planner.reads": ("reads", parse_rates),
     "planner.price": ("price", _price),
 }
 _TABLE_TRIGGER: dict[str, tuple[str, Callable[[str], Any]]] = {
@@ -282,7 +268,7 @@ def _options(groups: GroupFilter, settings: Mapping[str, str]) -> HybridOptions:
             options[name] = Trigger(**fields)
     price = _fields(settings, _PRICE)
     if price.get("by_cost"):
-        options["reads_per_day"] = price.get("reads_per_day", READS_PER_DAY)
+        options["reads"] = ReadRates(price.get("reads", ()))
     if "price" in price:
         options["price"] = Price(price["price"])
     return HybridOptions(groups=groups, selection=Selection(**selection), **options)
