@@ -11,9 +11,9 @@ from lakeward.base.quantities import DAY_SECONDS
 from lakeward.services.compaction.plan.read_rates import (
     PROPERTY,
     READS_PER_DAY,
+    RateSource,
     ReadRate,
     ReadRates,
-    RateSource,
     day_in,
     parse_rates,
 )

@@ -207,7 +207,7 @@ def _at_what_price(numbers: Mapping[str, int | float]) -> str:
 
 
 def _source(numbers: Mapping[str, int | float]) -> str:
-    """Where the rate of reads is from; releases that kept none of it wrote decisions down, too."""
+    """The origin of the rate of reads; releases that did not keep it wrote decisions down, too."""
     if RateSource.SAID.value in numbers:
         return " (as planner.reads says)"
     if RateSource.OF_PROPERTY.value in numbers:

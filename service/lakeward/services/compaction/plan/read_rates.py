@@ -40,7 +40,7 @@ _DAY = re.compile(
 
 
 class RateSource(StrEnum):
-    """Where a rate is from; each is a number of a decision that has it."""
+    """The origin of a rate, as a number of the decisions that have it."""
 
     SAID = "reads_said"
     OF_PROPERTY = "reads_of_property"
@@ -66,7 +66,7 @@ class ReadRate:
 class RateRule:
     per_day: float
     pattern: str = "*"
-    """Of partition paths; `*` and `?` match as in a shell."""
+    """Partition paths that it fits; `*` and `?` match as in a shell."""
     younger_than: float | None = None
     """Seconds since the day began that the path names; a path that names none never fits."""
     source: RateSource = RateSource.SAID
@@ -155,4 +155,4 @@ def _per_day(text: str) -> float:
     return reads
 
 
-_LIKE = "Write a rate, such as 200/day, or several of which the first that fits holds: <7d: 200/day, archive/*: 0/day, 1/day."
+_LIKE = "Write a rate, such as 200/day, or several; the first that fits counts: <7d: 200/day, a/*: 0/day, 1/day."
