@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: docs help setup demo demo-write demo-cluster run check test nightly nightly-tests simulate interleavings long-life fuzz interop-full crashes mutants soak soak-locks soak-writers soak-inserts soak-ingest soak-clustering test-services lint format interop bench bench-compaction bench-writes bench-small-inserts bench-clustering bench-memory bench-planner bench-planner-policy bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page service-pages command-page json-page pictures release image-dry-run \
+.PHONY: docs help setup demo demo-write demo-cluster run check test nightly nightly-tests simulate interleavings long-life fuzz interop-full crashes mutants soak soak-locks soak-writers soak-inserts soak-ingest soak-clustering test-services lint format interop bench bench-compaction bench-writes bench-small-inserts bench-clustering bench-memory bench-planner bench-planner-policy bench-clean bench-watching bench-commit-section bench-record-index bench-index-peers bench-start write-amplification metrics-page config-page compatibility-page service-pages command-page json-page api-page pictures release image-dry-run \
 	wheels executor-env lock clean
 
 help: ## Say what there is to do
@@ -197,6 +197,9 @@ config-page: .venv/ready ## Write the reference in docs/reference/configuration.
 
 json-page: .venv/ready ## Write docs/reference/json.md from what verbs print of the golden tables
 	$(BIN)/python -m deploy.json_page
+
+api-page: .venv/ready ## Write docs/reference/api.md and openapi.json from the API and its answers
+	$(BIN)/python -m deploy.api_page
 
 compatibility-page: .venv/ready ## Write the matrix of refusals in docs/reference/compatibility.md from its rows
 	$(BIN)/python -m deploy.compatibility_page

@@ -54,6 +54,7 @@ from lakeward.daemon.scheduling.scheduler import Scheduler
 from lakeward.daemon.status import ConfigStatus, ReloadOutcome, ServicePhase, ServiceStatus, TablePage
 from lakeward.daemon.status_report import table_detail
 from lakeward.daemon.web.access import access_to
+from lakeward.daemon.web.api import make_api
 from lakeward.daemon.web.http import HttpServer, make_http
 from lakeward.daemon.work.watcher import Watcher
 from lakeward.daemon.work.worker import Worker
@@ -63,6 +64,7 @@ from lakeward.state.migration import migrate
 from lakeward.state.records import DaemonRecord
 from lakeward.state.store import index_entries_at, open_store
 from lakeward.storage.storage_of_url import open_root, open_storage
+from lakeward.surface.store_answers import StoreAnswers
 from lakeward.table.timeline.service_instants import ServiceName, daemon_of
 
 CONTROLS_SECONDS = 2.0
@@ -258,6 +260,7 @@ class App:
                 detail=self._detail,
                 reload=self._reload,
                 clock=clock,
+                api=make_api(status=self._board.read, detail=self._detail, stored=StoreAnswers(store, clock)),
                 access=access_to(settings.service.listen, hosts=settings.http.hosts, token=settings.http_token),
             )
             server = HttpServer(http, settings.service.listen)

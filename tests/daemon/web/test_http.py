@@ -10,6 +10,7 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from starlette.responses import Response
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
@@ -67,6 +68,9 @@ def daemon() -> Daemon:
     return Daemon()
 
 
+NO_API = Response(status_code=404)
+
+
 def make_app(daemon: Daemon, access: AccessRules | None = None) -> ASGIApp:
     metrics = Metrics(CollectorRegistry())
     metrics.show(lambda: daemon.status)
@@ -76,6 +80,7 @@ def make_app(daemon: Daemon, access: AccessRules | None = None) -> ASGIApp:
         detail=lambda name: (daemon.detail or daemon.find)(name),
         reload=daemon.reload,
         clock=daemon.clock,
+        api=NO_API,
         access=access,
     )
 
@@ -296,6 +301,7 @@ def server(daemon: Daemon) -> Iterator[HttpServer]:
         detail=daemon.find,
         reload=daemon.reload,
         clock=daemon.clock,
+        api=NO_API,
     )
     server = HttpServer(app, "127.0.0.1:0")
     server.start()
@@ -377,6 +383,7 @@ def make_nothing():
         detail=daemon.find,
         reload=daemon.reload,
         clock=daemon.clock,
+        api=NO_API,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from prometheus_client import CollectorRegistry
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lakeward.daemon.status import ReloadOutcome, ServiceStatus, TableStatus
@@ -42,6 +43,7 @@ class Served:
             detail=lambda name: next((detail(each) for each in self.tables if each.name == name), None),
             reload=lambda: ReloadOutcome(True),
             clock=SkippingClock(),
+            api=Response(status_code=404),
         )
         self.heard = Listening(app)
         self.server = HttpServer(self.heard, "127.0.0.1:0")

@@ -23,7 +23,7 @@ from lakeward.config.job_card import format_core_seconds
 from lakeward.config.job_summary import summarise_job
 from lakeward.state.records import CleanerProgress, JobRecord, MonthlyCost
 from lakeward.surface.documents import EventDocument, JobDocument, MonthDocument, is_clean, progress_of
-from lakeward.surface.job_answers import card_of_job, find_job
+from lakeward.surface.store_answers import StoreAnswers
 
 LimitOption = Annotated[int, typer.Option(min=1, metavar="N", help="How many, the newest first.")]
 
@@ -92,19 +92,17 @@ def job(
     """Show one job: why, what it took and what was predicted, and when it pays back."""
     settings, clock = read_settings(config), SystemClock()
     with opened_store(url, settings, clock) as store:
-        found = find_job(store, job_id)
-        card = card_of_job(store, found, clock)
-        cleans = store.jobs.progress(found.id) if is_clean(found) else None
-    document = JobDocument.of(found, cleans).with_card(card).as_json()
+        answer = StoreAnswers(store, clock).job(job_id)
+    found, card = answer.record, answer.card
     ended = "" if found.ended_at is None else f", ended {format_time(found.ended_at)}"
     result = found.result or _doing(found)
     lines = [
         f"{found.service} of {found.table}: {result}",
         f"Began {format_time(found.began_at)}{ended}",
-        _described(found, cleans or ()),
+        _described(found, answer.cleans or ()),
         *(() if card is None else (f"{label}: {text}" for label, text in card.lines())),
     ]
-    return Result(document=document, lines=[line for line in lines if line])
+    return Result(document=answer.document.as_json(), lines=[line for line in lines if line])
 
 
 def costs(

@@ -5,7 +5,7 @@ It runs on a thread of its own and reads values that the loop left (`daemon/stat
     /                        all tables                 /-/healthy  /healthz  /livez    the loop runs
     /tables/NAME             one table                  /-/ready    /readyz             tables are serviced
     /metrics                 text or OpenMetrics        /-/reload   POST, same origin   read the configuration again
-    /style.css  /icon.svg
+    /style.css  /icon.svg    /openapi.json              /api/v1alpha/…      for programs (`daemon/web/api.py`)
 
 Who may ask is in `daemon/web/access.py`, how many at a time in `daemon/web/connections.py`.
 
@@ -31,18 +31,19 @@ import uvicorn
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_duration
 from lakeward.daemon.status import ReloadOutcome, ServicePhase, ServiceStatus, TablePage
 from lakeward.daemon.web.access import AccessRules, Denial
+from lakeward.daemon.web.api import API, problem
 from lakeward.daemon.web.connections import BoundedConnection, BoundedServer, ConnectionLimits, Seldom
 from lakeward.daemon.web.pages import GroupQuery, Pages, table_of_link
 
@@ -78,10 +79,12 @@ def make_http(
     detail: Callable[[str], TablePage | None],
     reload: Callable[[], ReloadOutcome],
     clock: Clock,
+    api: ASGIApp,
     access: AccessRules | None = None,
 ) -> ASGIApp:
     """
     Args:
+        api: what answers below `API`.
         access: who may ask; None: everybody.
         status: the newest one; called often, from several threads, and must not wait for anything.
         detail: of a table by its name, None for one that is not watched. Called from threads of its own.
@@ -132,6 +135,9 @@ def make_http(
     def icon(request: Request) -> Response:
         return _answer(pages.icon, "image/svg+xml", cache="max-age=86400")
 
+    def description(request: Request) -> Response:
+        return _answer("", headers={"Location": f"{API}/openapi.json"}, status_code=307)
+
     def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         title = "No such page" if error.status_code == 404 else error.detail
@@ -160,6 +166,8 @@ def make_http(
             route("/-/reload", reload_, "POST"),
             route("/style.css", style),
             route("/icon.svg", icon),
+            route("/openapi.json", description),
+            Mount(API, _with_headers(api)),
         ],
         exception_handlers={HTTPException: refused},
     )
@@ -167,27 +175,56 @@ def make_http(
     return app if access is None else _guard(app, access, pages)
 
 
+_DENIED: Mapping[Denial, tuple[str, str, Mapping[str, str]]] = {
+    Denial.OTHER_HOST: (
+        "Not under this name",
+        "This daemon does not know the name that was asked for. The names that it has are listed as http.hosts.",
+        {},
+    ),
+    Denial.NO_TOKEN: (
+        "A token is needed",
+        "Give it as a bearer token, or as the password of any user.",
+        {"WWW-Authenticate": 'Basic realm="Lakeward", charset="UTF-8"'},
+    ),
+}
+
+
 def _guard(app: ASGIApp, access: AccessRules, pages: Pages) -> ASGIApp:
     """The app for those who may ask; a short answer for others."""
-    other_host = _answer(
-        pages.message(
-            "Not under this name",
-            "This daemon does not know the name that was asked for. The names that it has are listed as http.hosts.",
-        ),
-        status_code=Denial.OTHER_HOST.value,
-    )
-    no_token = _answer(
-        pages.message("A token is needed", "Give it as a bearer token, or as the password of any user."),
-        status_code=Denial.NO_TOKEN.value,
-        headers={"WWW-Authenticate": 'Basic realm="Lakeward", charset="UTF-8"'},
-    )
-    answers = {Denial.OTHER_HOST: other_host, Denial.NO_TOKEN: no_token}
+    as_page, as_problem = {}, {}
+    for denial, (title, text, headers) in _DENIED.items():
+        as_page[denial] = _answer(pages.message(title, text), status_code=denial.value, headers=headers)
+        as_problem[denial] = _with_headers(problem(denial.value, title, remedy=text, headers=headers))
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         refusal = access.refusal(scope["path"], Headers(scope=scope)) if scope["type"] == "http" else None
-        await (app if refusal is None else answers[refusal])(scope, receive, send)
+        if refusal is None:
+            await app(scope, receive, send)
+        elif scope["path"].startswith(f"{API}/"):
+            await as_problem[refusal](scope, receive, send)
+        else:
+            await as_page[refusal](scope, receive, send)
 
     return guarded
+
+
+def _with_headers(app: ASGIApp) -> ASGIApp:
+    """The app, with the headers that each answer has. What went wrong in it is in the log alone."""
+    headers = {**SECURITY_HEADERS, "Cache-Control": "no-store"}
+
+    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
+        async def headed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(headers)
+            await send(message)
+
+        try:
+            await app(scope, receive, headed)
+        except Exception:
+            # The app has answered.
+            _log.exception("a request could not be answered", path=scope["path"])
+
+    return answered
 
 
 def _answer(

@@ -283,14 +283,20 @@ class GroupPage:
         return self.first + len(self.groups) - 1 if self.groups else 0
 
 
-def page_of(groups: Sequence[GroupStatus], query: GroupQuery) -> GroupPage:
-    numbers = dict.fromkeys(_DECISION_ORDER, 0)
-    for group in groups:
-        numbers[_choice(group)] += 1
+def groups_of(groups: Sequence[GroupStatus], query: GroupQuery) -> list[GroupStatus]:
+    """The file groups that are asked for, in the order that is asked for; equal ones by their names."""
     matching = [group for group in groups if not query.choice or _choice(group) == query.choice]
     matching.sort(key=_SORTS["group"])
     if query.sort != "group" or query.descending:
         matching.sort(key=_SORTS[query.sort], reverse=query.descending)
+    return matching
+
+
+def page_of(groups: Sequence[GroupStatus], query: GroupQuery) -> GroupPage:
+    numbers = dict.fromkeys(_DECISION_ORDER, 0)
+    for group in groups:
+        numbers[_choice(group)] += 1
+    matching = groups_of(groups, query)
     pages = max(1, math.ceil(len(matching) / GROUPS_A_PAGE))
     page = min(query.page, pages)
     start = (page - 1) * GROUPS_A_PAGE

@@ -1,0 +1,319 @@
+"""The API for programs, below `/api/v1alpha`: the values of pages, metrics and commands as JSON.
+
+    /service                          the daemon
+    /tables                           those that match, the most urgent first
+    /tables/NAME                      one of them; `/` in its name is `%2F`
+    /tables/NAME/groups               its file groups as pages show them
+    /tables/NAME/decisions            what was decided about these, also at an earlier time
+    /tables/NAME/storage              bytes by state, over time
+    /jobs  /jobs/ID                   what runs and ran; one with its card
+    /events  /costs                   what happened; what jobs took, by month
+    /openapi.json                     all of this, in a form that programs read
+
+An error is a problem document (RFC 9457) with the code that the command line has for it.
+
+Touches: the store, reading only.
+Keeps:   1. each path is in the document of the API, with the types of what it answers;
+         2. an error has the form of a problem, and holds no traceback.
+See:     docs/decisions/0181-an-api-of-the-same-values.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from functools import partial
+from typing import Annotated, Any, Final, Literal, TypeVar
+from urllib.parse import unquote
+
+import structlog
+from fastapi import FastAPI, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from lakeward.base.errors import LakewardError, StoreUnavailable, UsageError
+from lakeward.base.quantities import format_iso_time
+from lakeward.daemon.status import ServiceStatus, TablePage, TableStatus
+from lakeward.daemon.web.pages import GroupQuery, concerns, groups_of, in_order
+from lakeward.daemon.web.table_documents import (
+    DecisionDocument,
+    GroupDocument,
+    ListDocument,
+    ServiceDocument,
+    StorageDocument,
+    TableDocument,
+    WholeTableDocument,
+)
+from lakeward.surface.documents import Document, EventDocument, JobDocument, MonthDocument
+from lakeward.surface.store_answers import StoreAnswers
+
+API: Final = "/api/v1alpha"
+
+PROBLEM: Final = "application/problem+json"
+
+_LIMIT = 50
+_LIMIT_MAX = 1000
+
+_log = structlog.stdlib.get_logger(__name__)
+
+T = TypeVar("T")
+
+
+class ProblemDocument(Document):
+    """Why there is no other answer (RFC 9457)."""
+
+    type: str
+    """`urn:lakeward:error:LW-USAGE`"""
+    code: str
+    """The code of the error, as the command line has it."""
+    title: str
+    """What went wrong."""
+    status: int
+    detail: str
+    """Why."""
+    remedy: str
+    """What to do about it."""
+
+
+class TableOrder(StrEnum):
+    URGENCY = "urgency"
+    """What cannot be read first, then what needs attention, then by state and objective."""
+    NAME = "name"
+    OLDEST = "oldest"
+    """The oldest unmerged record first."""
+    LOG_BYTES = "log_bytes"
+    """The most to merge first."""
+
+
+GroupOrder = Literal["group", "base_bytes", "log_bytes", "logs", "slices", "decision"]
+Limit = Annotated[int, Query(ge=1, le=_LIMIT_MAX, description="How many, at most.")]
+Offset = Annotated[int, Query(ge=0, description="How many to pass over.")]
+TableName = Annotated[str, Path(description="Its name or short name, `/` as `%2F`.")]
+OfTable = Annotated[str | None, Query(description="Only of the table of that name or short name.")]
+
+
+def make_api(
+    *,
+    status: Callable[[], ServiceStatus],
+    detail: Callable[[str], TablePage | None],
+    stored: StoreAnswers,
+) -> ASGIApp:
+    """
+    Args:
+        status: the newest one.
+        detail: of a table by its name, None for one that is not watched.
+        stored: what the store says.
+    """
+    api = FastAPI(
+        title="Lakeward",
+        version="v1alpha",
+        description="What a daemon of Lakeward knows of its tables, and what it does for them.",
+        docs_url=None,
+        redoc_url=None,
+        servers=[{"url": API}],
+        redirect_slashes=False,
+        responses={400: {"model": ProblemDocument}, 404: {"model": ProblemDocument}, 503: {"model": ProblemDocument}},
+    )
+    get = partial(api.get, response_model_exclude_unset=True)
+
+    def page_of(table: str) -> TablePage:
+        found = detail(unquote(table, errors="surrogateescape"))
+        if found is None:
+            raise _no_such_table(table)
+        return found
+
+    def name_of(table: str | None) -> str | None:
+        if table is None:
+            return None
+        found = status().table(table)
+        if found is None:
+            raise _no_such_table(table)
+        return found.name
+
+    @get("/service", tags=["service"], summary="The daemon")
+    def service() -> ServiceDocument:
+        return ServiceDocument.of(status())
+
+    @get("/tables", tags=["tables"], summary="Tables, the most urgent first")
+    def tables(
+        search: Annotated[str, Query(description="A part of the name or of the path, in any case.")] = "",
+        state: Annotated[Sequence[str], Query(description="States, of which one must be the table's.")] = (),
+        concerned: Annotated[bool | None, Query(description="Whether it needs attention.")] = None,
+        group: Annotated[str | None, Query(description="The group of tables that it is in.")] = None,
+        sort: TableOrder = TableOrder.URGENCY,
+        limit: Limit = _LIMIT,
+        offset: Offset = 0,
+    ) -> ListDocument[TableDocument]:
+        now = status()
+        found = [
+            table
+            for table in now.tables
+            if _has(table, search)
+            and (not state or table.state.value in state)
+            and (group is None or table.served.settings.group == group)
+            and (concerned is None or bool(concerns(table, now.at)) is concerned)
+        ]
+        return _part(_sorted(found, sort, now.at), offset, limit, partial(TableDocument.of, now=now.at))
+
+    @get("/tables/{table}", tags=["tables"], summary="A table")
+    def table(table: TableName) -> WholeTableDocument:
+        return WholeTableDocument.of_page(page_of(table))
+
+    @get("/tables/{table}/groups", tags=["tables"], summary="File groups of a table, and what was decided about them")
+    def groups(
+        table: TableName,
+        sort: GroupOrder = "log_bytes",
+        order: Annotated[Literal["asc", "desc"] | None, Query(description="Sizes fall and names rise if none.")] = None,
+        choice: Annotated[Literal["FULL", "LOG", "NONE", "undecided"] | None, Query(description="All if none.")] = None,
+        limit: Limit = _LIMIT,
+        offset: Offset = 0,
+    ) -> ListDocument[GroupDocument]:
+        query = GroupQuery.parse({"sort": sort, "order": order or "", "choice": choice or ""})
+        return _part(groups_of(page_of(table).groups, query), offset, limit, GroupDocument.of)
+
+    @get("/tables/{table}/decisions", tags=["tables"], summary="What was decided about file groups, now or earlier")
+    def decisions(
+        table: TableName,
+        at: Annotated[float | None, Query(description="Seconds since the epoch; the newest if not given.")] = None,
+        limit: Limit = _LIMIT,
+        offset: Offset = 0,
+    ) -> ListDocument[DecisionDocument]:
+        return _part(stored.decisions(page_of(table).table.name, at), offset, limit, DecisionDocument.of)
+
+    @get("/tables/{table}/storage", tags=["tables"], summary="Bytes by state, the oldest count first")
+    def storage(table: TableName) -> list[StorageDocument]:
+        return [
+            StorageDocument(at=each.at, time=format_iso_time(each.at), bytes=each.bytes)
+            for each in page_of(table).storage
+        ]
+
+    @get("/jobs", tags=["jobs"], summary="What runs and ran, the newest first")
+    def jobs(table: OfTable = None, limit: Limit = _LIMIT) -> list[JobDocument]:
+        return stored.jobs(name_of(table), limit)
+
+    @get("/jobs/{job}", tags=["jobs"], summary="A job: why, what it took and what was predicted")
+    def job(job: Annotated[str, Path(description="Its id.")]) -> JobDocument:
+        return stored.job(job).document
+
+    @get("/costs", tags=["jobs"], summary="What jobs took, by month, table and service")
+    def costs(table: OfTable = None) -> list[MonthDocument]:
+        return stored.costs(name_of(table))
+
+    @get("/events", tags=["events"], summary="What happened, the newest first")
+    def events(
+        table: OfTable = None,
+        limit: Limit = _LIMIT,
+        before: Annotated[int | None, Query(description="Only events whose id is less.")] = None,
+    ) -> list[EventDocument]:
+        return stored.events(name_of(table), limit, before)
+
+    _answer_problems(api)
+    description = api.openapi
+
+    def without_other_errors() -> dict[str, Any]:
+        """FastAPI announces an answer 422, which is none of this API."""
+        if api.openapi_schema is None:
+            document = description()
+            for path in document["paths"].values():
+                for operation in path.values():
+                    operation["responses"].pop("422", None)
+            for name in ("HTTPValidationError", "ValidationError"):
+                document["components"]["schemas"].pop(name, None)
+        return description()
+
+    api.openapi = without_other_errors  # type: ignore[method-assign]
+    return _with_quoted_names(api)
+
+
+def _answer_problems(api: FastAPI) -> None:
+    def of_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, LakewardError)
+        return problem(_status_of(error), error.what, why=error.why, remedy=error.remedy, code=error.code)
+
+    def of_request(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        wrong = "; ".join(f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors())
+        return problem(400, "The request cannot be answered as it was asked.", why=f"{wrong}.", remedy=_SEE_DOCUMENT)
+
+    def of_http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return problem(error.status_code, error.detail, remedy=_SEE_DOCUMENT, headers=error.headers)
+
+    def of_others(request: Request, error: Exception) -> Response:
+        why = "What went wrong is in the daemon's log."
+        return problem(500, "The answer could not be made.", why=why, code=LakewardError.code)
+
+    api.exception_handler(LakewardError)(of_error)
+    api.exception_handler(Exception)(of_others)
+    api.exception_handler(RequestValidationError)(of_request)
+    api.exception_handler(HTTPException)(of_http)
+
+
+_SEE_DOCUMENT = f"{API}/openapi.json has all paths and parameters."
+
+
+def problem(
+    status: int,
+    title: str,
+    *,
+    why: str = "",
+    remedy: str = "",
+    code: str = UsageError.code,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """An answer that says why there is no other one."""
+    document = ProblemDocument(
+        type=f"urn:lakeward:error:{code}", code=code, title=title, status=status, detail=why, remedy=remedy
+    )
+    return Response(document.model_dump_json(), status, media_type=PROBLEM, headers=headers)
+
+
+def _status_of(error: LakewardError) -> int:
+    if isinstance(error, UsageError):
+        return 404
+    return 503 if isinstance(error, StoreUnavailable) else 500
+
+
+def _no_such_table(name: str) -> UsageError:
+    return UsageError(
+        f"No table is watched under the name {name}.",
+        why="Neither a name nor a short name of a table of this daemon is equal to it.",
+        remedy=f"GET {API}/tables lists the tables.",
+    )
+
+
+def _has(table: TableStatus, search: str) -> bool:
+    wanted = search.casefold()
+    return any(wanted in text.casefold() for text in (table.name, table.title, table.served.base_path))
+
+
+def _sorted(tables: list[TableStatus], order: TableOrder, now: float) -> Sequence[TableStatus]:
+    match order:
+        case TableOrder.URGENCY:
+            return in_order(tables, now)
+        case TableOrder.NAME:
+            return sorted(tables, key=lambda table: table.name)
+        case TableOrder.OLDEST:
+            return sorted(tables, key=lambda table: (-(table.oldest_unmerged_age(now) or 0.0), table.name))
+        case TableOrder.LOG_BYTES:
+            return sorted(tables, key=lambda table: (-(table.backlog.log_bytes if table.backlog else 0), table.name))
+
+
+S = TypeVar("S")
+
+
+def _part(found: Sequence[S], offset: int, limit: int, document: Callable[[S], T]) -> ListDocument[T]:
+    items = [document(each) for each in found[offset : offset + limit]]
+    return ListDocument(items=items, total=len(found), offset=offset)
+
+
+def _with_quoted_names(api: ASGIApp) -> ASGIApp:
+    """A name may hold `/`, which is `%2F` in a path, and has to be that until the path is taken apart."""
+
+    async def quoted(scope: Scope, receive: Receive, send: Send) -> None:
+        raw = scope["raw_path"].decode("ascii", errors="replace")
+        await api({**scope, "path": raw}, receive, send)
+
+    return quoted

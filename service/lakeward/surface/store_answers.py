@@ -1,0 +1,75 @@
+"""What the store says of jobs, costs, events and decisions: the same answers for the command line and for the API.
+
+Touches: the store, reading only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakeward.base.clock import Clock
+from lakeward.base.errors import UsageError
+from lakeward.config.job_card import Card, card_of
+from lakeward.state.records import CleanerProgress, DecisionRecord, JobRecord
+from lakeward.state.store import Store
+from lakeward.surface.documents import EventDocument, JobDocument, MonthDocument, is_clean
+
+
+@dataclass(frozen=True, slots=True)
+class FoundJob:
+    record: JobRecord
+    cleans: Sequence[CleanerProgress] | None
+    """How far its deletions are; None for what is no clean."""
+    card: Card | None
+    """None for a job that runs, or was ended by another release."""
+
+    @property
+    def document(self) -> JobDocument:
+        return JobDocument.of(self.record, self.cleans).with_card(self.card)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAnswers:
+    """Tables are named as the store names them; None is every table."""
+
+    store: Store
+    clock: Clock
+
+    def jobs(self, table: str | None, limit: int) -> list[JobDocument]:
+        """The newest first."""
+        return [JobDocument.of(job, self._cleans(job)) for job in self.store.jobs.latest(table, limit)]
+
+    def job(self, job_id: str) -> FoundJob:
+        """Raises `UsageError` for one that the store does not know."""
+        jobs = self.store.jobs
+        found = jobs.find(job_id)
+        if found is None:
+            raise UsageError(
+                f"There is no job {job_id}.",
+                why="The store does not know it; ended jobs are forgotten after 90 days.",
+                remedy="Run `lakeward jobs` to see which there are.",
+            )
+        cost = jobs.costs(found.table, [found.id]).get(found.id)
+        later = () if cost is None else jobs.costs_since(found.table, cost.ended_at)
+        card = None if cost is None else card_of(cost, later, now=self.clock.now())
+        return FoundJob(found, self._cleans(found), card)
+
+    def costs(self, table: str | None) -> list[MonthDocument]:
+        return [MonthDocument.of(month) for month in self.store.jobs.monthly_costs(table)]
+
+    def events(self, table: str | None, limit: int, before: int | None) -> list[EventDocument]:
+        """The newest first.
+
+        Args:
+            before: only events whose id is less.
+        """
+        return [EventDocument.of(event) for event in self.store.events.latest(table, limit, before_id=before)]
+
+    def decisions(self, table: str, at: float | None) -> Sequence[DecisionRecord]:
+        """The newest, or those of a time."""
+        observations = self.store.observations
+        return observations.decided(table)[1] if at is None else observations.decided_at(table, at)[1]
+
+    def _cleans(self, job: JobRecord) -> Sequence[CleanerProgress] | None:
+        return self.store.jobs.progress(job.id) if is_clean(job) else None

@@ -1,0 +1,70 @@
+"""An API over statuses that were put together and a small store: for tests, and for the examples in its document.
+
+Touches: the file of the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from prometheus_client import CollectorRegistry
+from starlette.testclient import TestClient
+
+from lakeward.daemon.status import ReloadOutcome, ServiceStatus, TablePage
+from lakeward.daemon.web.access import AccessRules
+from lakeward.daemon.web.api import make_api
+from lakeward.daemon.web.http import make_http
+from lakeward.state.migration import migrate
+from lakeward.state.records import CostRecord, DecisionRecord, EventRecord, JobRecord
+from lakeward.state.store import Store, open_store
+from lakeward.surface.store_answers import StoreAnswers
+from tests.clocks import SettableClock
+from tests.daemon.synthetic_status import NOW, detail, service, table, varied_tables
+
+STATUS = service(*varied_tables(), table("s3://lake/with/slashes", base_path="s3://lake/with/slashes"))
+DECIDED = ((NOW - 50.0, "NONE", "no-logs"), (NOW - 10.0, "FULL", "log-ratio"))
+"""When what was decided about the one file group of `orders`, and why."""
+
+
+@contextmanager
+def example_store(url: str) -> Iterator[Store]:
+    """With two jobs of `orders`, one of which ended, three events and two decisions, one after the other."""
+    migrate(url)
+    clock = SettableClock(NOW)
+    store = open_store(url, clock=clock)
+    store.observations.watch("orders", "/data/lake/orders", NOW - 90.0)
+    ended = JobRecord("j1", "orders", "compaction", NOW - 60.0)
+    store.jobs.begin(ended)
+    store.jobs.end("j1", "committed", None, at=NOW - 30.0, figures={"full_operations": 2})
+    cost = CostRecord("j1", "orders", "compaction", "2027-01", NOW - 30.0, "committed", 30.0)
+    store.jobs.record_cost(replace(cost, predicted_seconds=12.0, cpu_seconds=14.0, saved_seconds_a_day=40.0))
+    store.jobs.begin(JobRecord("j2", "orders", "clean", NOW - 20.0))
+    for number in range(3):
+        store.events.record(EventRecord(NOW - 30.0 + number, "commit", f"commit {number}", "orders"))
+    numbers = {"base_bytes": 1000, "log_files": 2, "log_bytes": 300}
+    for at, choice, reason in DECIDED:
+        store.observations.record_decisions("orders", at, None, [DecisionRecord("p", "f", choice, reason, numbers)])
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def client_of(status: ServiceStatus, store: Store, access: AccessRules | None = None) -> TestClient:
+    def find(name: str) -> TablePage | None:
+        found = status.table(name)
+        return None if found is None else detail(found)
+
+    clock = SettableClock(NOW)
+    app = make_http(
+        registry=CollectorRegistry(),
+        status=lambda: status,
+        detail=find,
+        reload=lambda: ReloadOutcome(True),
+        clock=clock,
+        api=make_api(status=lambda: status, detail=find, stored=StoreAnswers(store, clock)),
+        access=access,
+    )
+    return TestClient(app, base_url="http://127.0.0.1:8490")
