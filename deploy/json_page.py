@@ -56,6 +56,7 @@ COMMANDS: Sequence[tuple[str, Sequence[str]]] = (
     ("record", ("{table}", "--to", "{record}", "--last", "36500d")),
     ("verify", ("{table}",)),
     ("doctor", ("{table}",)),
+    ("erase-status", ("{table}", "--keys", "{keys}")),
     ("service", ("{table}", *DRY)),
     ("compact", ("{table}", *DRY)),
     ("compact", ("{table}", "--type", "full", *STOPPED)),
@@ -98,7 +99,7 @@ COMMANDS: Sequence[tuple[str, Sequence[str]]] = (
     ("version", ()),
 )
 
-MAPS = frozenset({"numbers", "deleted", "replaced", "properties", "reasons", "phases", "merges"})
+MAPS = frozenset({"numbers", "deleted", "replaced", "properties", "reasons", "phases", "merges", "forms", "looked_at"})
 """Fields whose keys are data."""
 
 
@@ -117,6 +118,8 @@ def _documents() -> Iterator[tuple[str, Any]]:
         config.write_text(f'[[tables]]\nname = "orders"\npath = "{table}"\n')
         names = {"table": str(table), "config": str(config), "store": f"sqlite:///{folder}/lakeward.db"}
         names |= {"trace": f"{folder}/orders.trace", "record": f"{folder}/new.trace"}
+        names["keys"] = f"{folder}/keys.txt"
+        Path(names["keys"]).write_text(f"{KEY}\n")
         Path(names["trace"]).write_bytes(write_trace(HISTORY))
         migrate(names["store"])
         _run_a_job(names["store"])

@@ -49,6 +49,7 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "explain": [("TABLE",), (f"no-such?sig={CANARY}-sas",)],
     "verify": [("TABLE",)],
     "doctor": [("TABLE",), ("TABLE", "--keys", "--writers", "stopped"), (f"no-such?sig={CANARY}-sas",)],
+    "erase-status": [("TABLE", "--keys", "CONFIG"), (f"no-such?sig={CANARY}-sas", "--keys", "CONFIG")],
     "compact": [
         ("TABLE", "--writers", "stopped", *CONF),
         ("TABLE", "--writers", "stopped", "--debug", *CONF),

@@ -29,6 +29,12 @@ _OWN: Mapping[str, tuple[Verb, ...]] = {
         ),
         Verb("plan", "plan_command:plan", "/data/orders --explain"),
         Verb("explain", "explain_command:explain", "/data/orders", of=("archive", "clean", "savepoint")),
+        Verb(
+            "erase-status",
+            "erase_command:erase_status",
+            "/data/orders --keys deleted.txt",
+            of=("archive", "clean", "savepoint"),
+        ),
         Verb("layout", "layout_command:layout", "/data/orders --by city,day", of=("clustering",)),
         Verb("simulate", "simulate_command:simulate", "/data/orders --last 14d --reads 200/day"),
         Verb("record", "simulate_command:record", "/data/orders --to orders.trace"),

@@ -97,7 +97,7 @@ class TableExplanation:
 
     @cached_property
     def storage_states(self) -> StorageStates:
-        return storage_states(self.snapshot, self.clean, self._quarantine)
+        return storage_states(self.snapshot, self.clean, self.quarantine)
 
     @cached_property
     def pinned(self) -> list[Pinned]:
@@ -118,12 +118,7 @@ class TableExplanation:
         Args:
             from_here: see `find_path`.
         """
-        facts = FileFacts(
-            cleans=self._cleans,
-            planned_deletions=read_planned_deletions(*self._timeline),
-            quarantine=self._quarantine,
-            pinned=self.pinned,
-        )
+        facts = self._facts
         if (name := parse_any_data_file(posixpath.basename(given), native=True)) is not None:
             facts = replace(facts, committed=self._written(name.instant))
         path = find_path(
@@ -138,6 +133,10 @@ class TableExplanation:
             facts = replace(facts, rolled_back=self._rolled_back, unlisted_size=size)
         return FileExplainer(self.snapshot, self.clean, facts).explain(path)
 
+    def explainer(self) -> FileExplainer:
+        """Explains many files of the listing at once, by what needs no commit of each."""
+        return FileExplainer(self.snapshot, self.clean, self._facts)
+
     def instant(self, time: str) -> InstantExplanation:
         """Raises `UsageError` for what has not the form of an instant."""
         if not (time.isascii() and time.isdigit()):
@@ -147,7 +146,7 @@ class TableExplanation:
                 remedy="`lakeward inspect` shows the timeline; --file explains a data file.",
             )
         commit, rolled_back, archived_at = self._commit(time), self._rolled_back, None
-        facts = FileFacts(cleans=self._cleans, quarantine=self._quarantine, rolled_back=rolled_back)
+        facts = FileFacts(cleans=self._cleans, quarantine=self.quarantine, rolled_back=rolled_back)
         explainer = FileExplainer(self.snapshot, self.clean, facts)
         if self.snapshot.timeline.find(time) is None:
             times = load_archived_times(self.judge.storage, self.judge.base_path, self.snapshot.config, {time})
@@ -171,8 +170,17 @@ class TableExplanation:
     def _timeline(self) -> tuple[Storage, str, TableConfig, Timeline]:
         return self.judge.storage, self.judge.base_path, self.snapshot.config, self.snapshot.timeline
 
+    @property
+    def _facts(self) -> FileFacts:
+        return FileFacts(
+            cleans=self._cleans,
+            planned_deletions=read_planned_deletions(*self._timeline),
+            quarantine=self.quarantine,
+            pinned=self.pinned,
+        )
+
     @cached_property
-    def _quarantine(self) -> Quarantine:
+    def quarantine(self) -> Quarantine:
         return load_quarantine(self.judge.storage, self.judge.base_path)
 
     @cached_property

@@ -1,0 +1,185 @@
+"""`lakeward erase-status TABLE --keys FILE`: which files still hold record keys that were deleted, until when and why.
+
+Touches: stdout, stderr; the key file, reading; the table, reading only, through `services/together/erasure`.
+Keeps:   1. nothing of the key file is printed: a key is its line, and an HMAC of it with a salt;
+         2. the exit code says what was found: 0 no file holds any key and all was looked at, 7 a file holds one, 4
+            where something could not be looked at, and no file holds one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from lakeward.base.quantities import format_count, format_iso_time, format_size, format_time
+from lakeward.cli.configured_table import ZonedTable
+from lakeward.cli.explain_command import explanation_of
+from lakeward.cli.index.group import work_watched
+from lakeward.cli.result import PARTIAL_EXIT, Result
+from lakeward.cli.terminal import Rendered
+from lakeward.services.together.erasure.erase_status import (
+    NOT_LOOKED_AT,
+    EraseStatus,
+    Holding,
+    KeyState,
+    look_for_keys,
+)
+from lakeward.services.together.erasure.key_file import NamedKeys, key_hmac, read_key_file
+from lakeward.services.together.erasure.wanted_keys import ErasureKeys
+
+HELD_EXIT = 7
+
+_SALT_BYTES = 32
+_HOLDINGS_SHOWN = 20
+_LINES_SHOWN = 8
+
+
+def erase_status(
+    *,
+    opened: ZonedTable,
+    keys: Annotated[
+        Path,
+        typer.Option(
+            "--keys",
+            metavar="FILE",
+            help="Record keys, as `_hoodie_record_key` has them, one a line; or a Parquet or CSV file with a column "
+            "`key`; - for standard input.",
+        ),
+    ],
+) -> Result:
+    """Show which files still hold record keys that were deleted, until when, and why. Reads only.
+
+    Every file below the table's base path is looked into, decompressed: slices old and new, logs, delete blocks, change
+    logs, the quarantine, savepointed files, the metadata table with its own old slices, Lakeward's indexes, the
+    timeline, and files that nothing names. A key that a query still finds is reported as live: it is not deleted.
+
+    The output names a key by its line in the file and by an HMAC with a random salt. A key of fewer than eight bytes is
+    looked for in columns of keys alone, since it occurs in other text by chance.
+
+    Exit code 0 where no file holds any key, 7 where one does, 4 where something could not be looked at.
+    """
+    named = read_key_file(keys)
+    salt = os.urandom(_SALT_BYTES)
+    with work_watched() as on_step:
+        status = look_for_keys(
+            partial(explanation_of, opened),
+            ErasureKeys(named.keys),
+            name_of=lambda number: f"<key of line {named.lines[number]}>",
+            on_file=partial(on_step, "looked into {} of {} files"),
+        )
+    return Rendered(
+        document=status_as_json(opened.base_path, status, named, salt),
+        render=partial(render_status, opened.base_path, status, named),
+        exit_code=exit_code_of(status),
+    )
+
+
+def exit_code_of(status: EraseStatus) -> int:
+    if status.holdings:
+        return HELD_EXIT
+    return PARTIAL_EXIT if status.unread else 0
+
+
+def status_as_json(base_path: str, status: EraseStatus, named: NamedKeys, salt: bytes) -> dict[str, Any]:
+    files: list[list[int]] = [[] for _ in named.keys]
+    for number, holding in enumerate(status.holdings):
+        for key in holding.numbers.tolist():
+            files[key].append(number)
+    return {
+        "base_path": base_path,
+        "at": status.at,
+        "at_time": format_iso_time(status.at),
+        "instant": status.instant,
+        "gone": status.is_gone,
+        "judged_by": status.judged_by,
+        "salt": salt.hex(),
+        "counts": {state.value: status.count(state) for state in KeyState},
+        "too_short_for_text": status.too_short_for_text,
+        "keys": [
+            {"line": line, "hmac": key_hmac(salt, key), "state": state.value, "files": held}
+            for line, key, state, held in zip(named.lines, named.keys, status.states, files, strict=True)
+        ],
+        "files": [_holding_as_json(holding) for holding in status.holdings],
+        "unread": [{"path": each.path, "why": each.why} for each in status.unread],
+        "looked_at": looked_at_as_json(status),
+        "not_looked_at": list(NOT_LOOKED_AT),
+    }
+
+
+def looked_at_as_json(status: EraseStatus) -> dict[str, dict[str, int]]:
+    looked = status.looked_at
+    return {place.value: {"files": looked.files[place], "bytes": looked.bytes[place]} for place in looked.files}
+
+
+def _holding_as_json(holding: Holding) -> dict[str, Any]:
+    because = holding.because
+    return {
+        "path": holding.path,
+        "bytes": holding.size,
+        "place": because.place.value,
+        "kind": because.kind,
+        "forms": {form.value: len(numbers) for form, numbers in holding.forms.items()},
+        "keys": len(holding.numbers),
+        "why": list(because.why),
+        "until": because.until,
+        "until_time": None if because.until is None else format_iso_time(because.until),
+        "held_by": because.held_by,
+        "release": list(because.release),
+    }
+
+
+def render_status(base_path: str, status: EraseStatus, named: NamedKeys, console: Console) -> None:
+    for holding in status.holdings[:_HOLDINGS_SHOWN]:
+        _render_holding(holding, named, console)
+    if len(status.holdings) > _HOLDINGS_SHOWN:
+        console.print(Text(f"{format_count(len(status.holdings) - _HOLDINGS_SHOWN, 'more file')} in --json"))
+    for each in status.unread:
+        console.print(Text(f"Could not be looked at: {each.path or base_path}: {each.why}", style="yellow"))
+    if status.too_short_for_text:
+        short = format_count(status.too_short_for_text, "key")
+        console.print(
+            Text(f"Looked for in columns of keys alone, since shorter than eight bytes: {short}.", style="dim")
+        )
+    live = [line for line, state in zip(named.lines, status.states, strict=True) if state is KeyState.LIVE]
+    if live:
+        console.print(Text(f"Not deleted, queries find them: {_lines(live)}.", style="bold red"))
+    console.print(Text(f"{base_path}: {_sentence(status)}"))
+
+
+def _render_holding(holding: Holding, named: NamedKeys, console: Console) -> None:
+    because = holding.because
+    forms = ", ".join(f"{form}: {len(numbers):,}" for form, numbers in holding.forms.items())
+    console.print(Text.assemble((holding.path, "bold"), f"  {because.kind}, {format_size(holding.size)} ({forms})"))
+    lines = [named.lines[number] for number in holding.numbers[: _LINES_SHOWN + 1].tolist()]
+    console.print(Text(f"  holds {format_count(len(holding.numbers), 'key')}: {_lines(lines)}"))
+    for sentence in because.why:
+        console.print(Text(f"  {sentence}"))
+    if because.until is not None:
+        console.print(Text(f"  Until {format_time(because.until)} at the earliest."))
+    if because.held_by is not None:
+        console.print(Text(f"  Kept by {because.held_by}.", style="yellow"))
+    for command in because.release:
+        console.print(Text(f"    run  {command}", style="green"))
+
+
+def _lines(lines: Sequence[int]) -> str:
+    shown = ", ".join(f"{line:,}" for line in lines[:_LINES_SHOWN])
+    noun = "line" if len(lines) == 1 else "lines"
+    return f"{noun} {shown}{', …' if len(lines) > _LINES_SHOWN else ''}"
+
+
+def _sentence(status: EraseStatus) -> str:
+    counts = {state: format_count(status.count(state), "key") for state in KeyState}
+    files, looked = sum(status.looked_at.files.values()), sum(status.looked_at.bytes.values())
+    said = f"looked into {format_count(files, 'file')}, {format_size(looked)}"
+    if status.is_gone:
+        return f"no file holds any of {counts[KeyState.GONE]}; {said}."
+    held = f"{counts[KeyState.LIVE]} not deleted, {counts[KeyState.HELD]} still held, {counts[KeyState.GONE]} gone"
+    return f"{held}; {said}."

@@ -1,0 +1,236 @@
+"""Why a file still holds a key, until when, and which command ends that: a place in, sentences out.
+
+    data          a file of a slice, or an orphan: as `explain --file` says, by the cleaning settings in force
+    quarantine    set aside, until the quarantine's own time
+    metadata      of the metadata table, newest or older; its own commits and archive with it
+    index         an index of Lakeward, or the cache of filters
+    timeline      an instant of the active timeline
+    archive       the archived timeline
+    attempt       what an attempt at a write or service left, or is making
+    other         a file that nothing of the table explains
+
+Touches: nothing.
+Keeps:   1. every file below the table has one place, and each place its reason and what ends it;
+         2. no command is named that passes over a savepoint, a reader's window or consumer, or the quarantine's time
+            without a sentence that says so.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from lakeward.base.quantities import format_time
+from lakeward.format.file_name import is_change_log, parse_any_data_file
+from lakeward.services.clean.plan.keeper import KeepReason
+from lakeward.services.clean.plan.storage_states import FileState
+from lakeward.services.together.erasure.file_contents import Form
+from lakeward.services.together.explaining.file_explanation import FileExplanation, Gone
+from lakeward.table.quarantine import FILES, QUARANTINE, Quarantine, set_aside_sentence
+
+_IN_QUARANTINE: Final = re.compile(rf"\.hoodie/{re.escape(QUARANTINE)}/([^/]+)/(.*)")
+
+
+class HeldPlace(StrEnum):
+    """Which part of the table a file belongs to. Scripts match on these ids."""
+
+    DATA = "data"
+    QUARANTINE = "quarantine"
+    METADATA = "metadata"
+    INDEX = "index"
+    TIMELINE = "timeline"
+    ARCHIVE = "archive"
+    ATTEMPT = "attempt"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBecause:
+    """Why a file is there, and what ends it."""
+
+    place: HeldPlace
+    kind: str
+    """What it is, in words."""
+    why: tuple[str, ...]
+    until: float | None = None
+    """It may go then, in seconds since the epoch; None where that is no moment."""
+    release: tuple[str, ...] = ()
+    """The commands that end it, in their order."""
+    held_by: str | None = None
+    """What an operator promised or set aside, which `--expedite` never ends: a savepoint, a reader, the quarantine."""
+
+
+def place_of(path: str) -> HeldPlace:
+    """
+    Args:
+        path: below the table.
+    """
+    if not path.startswith(".hoodie/"):
+        name = path.rpartition("/")[2]
+        return HeldPlace.OTHER if parse_any_data_file(name, native=True) is None else HeldPlace.DATA
+    below = path.removeprefix(".hoodie/")
+    for start, place in _FOLDERS.items():
+        if below.startswith(start):
+            return place
+    return HeldPlace.TIMELINE
+
+
+_FOLDERS: Final[Mapping[str, HeldPlace]] = {
+    f"{QUARANTINE}/": HeldPlace.QUARANTINE,
+    "metadata/": HeldPlace.METADATA,
+    ".lakeward/index/": HeldPlace.INDEX,
+    ".lakeward/": HeldPlace.OTHER,
+    ".temp/": HeldPlace.ATTEMPT,
+    ".heartbeat/": HeldPlace.ATTEMPT,
+    ".schema/": HeldPlace.OTHER,
+    ".aux/": HeldPlace.OTHER,
+    "archived/": HeldPlace.ARCHIVE,
+    "timeline/history/": HeldPlace.ARCHIVE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HoldingJudge:
+    """Judges the files of one table."""
+
+    base_path: str
+    quarantine: Quarantine
+    has_newer: Mapping[str, bool]
+    """Whether its file group has a newer base file, for each base file and log of the metadata table."""
+
+    def judge(
+        self, path: str, forms: Sequence[Form], explained: FileExplanation | None, why: Sequence[str]
+    ) -> HeldBecause:
+        """
+        Args:
+            explained: of a data file that the table or the quarantine names.
+            why: its sentences.
+        """
+        place = place_of(path)
+        match place:
+            case HeldPlace.DATA if explained is not None:
+                return self._data(path, forms, explained, why)
+            case HeldPlace.DATA:
+                return HeldBecause(
+                    place, "file of no slice", ("The listing of the table's partitions does not have it.",), None
+                )
+            case HeldPlace.QUARANTINE:
+                return self._quarantined(path)
+            case HeldPlace.METADATA:
+                return self._metadata(path)
+            case HeldPlace.INDEX:
+                return self._index(path)
+            case HeldPlace.TIMELINE:
+                kind, said = (
+                    "timeline file",
+                    "It stays on the active timeline until it is archived, and in the archive.",
+                )
+                return HeldBecause(place, kind, (said,), None, (self._command("archive"),))
+            case HeldPlace.ARCHIVE:
+                return HeldBecause(
+                    place, "archived instants", ("Archived instants are kept for good: no service deletes them.",)
+                )
+            case HeldPlace.ATTEMPT:
+                said = "An attempt at a write or a service left it, or is at work; its rollback deletes it."
+                return HeldBecause(place, "file of an attempt", (said,), None, (self._command("rollback"),))
+            case _:
+                return HeldBecause(
+                    place, "other file", ("Nothing of the table names it: delete it by hand, once it is known.",)
+                )
+
+    def _data(self, path: str, forms: Sequence[Form], file: FileExplanation, why: Sequence[str]) -> HeldBecause:
+        name = path.rpartition("/")[2]
+        kind = "change log" if is_change_log(name) else "base file" if file.log_name is None else "log"
+        release: tuple[str, ...] = ()
+        until = held_by = None
+        match file.verdict:
+            case FileState.LIVE:
+                if file.log_name is not None or Form.ROW in forms:
+                    release = (
+                        self._command("compact", "--type", "full", "--file-group", file.file_id),
+                        self._command("clean"),
+                    )
+            case FileState.PINNED:
+                savepoints = [keeper.instant for keeper in file.keepers if keeper.reason is KeepReason.SAVEPOINT]
+                times = [time for time in savepoints if time is not None] or [
+                    pinned.savepoint.instant for pinned in file.pinned
+                ]
+                held_by = f"savepoint {', '.join(times)}"
+                release = (*(self._command("savepoint delete", time) for time in times), self._command("clean"))
+            case FileState.RETAINED:
+                until, held_by = _kept(file)
+                release = (self._command("clean", "--retain", "1"),)
+            case FileState.DEAD:
+                release = (self._command("clean"),)
+            case FileState.QUARANTINED if (run := file.quarantined) is not None:
+                until, held_by = run.keep_until, f"the quarantine, until {format_time(run.keep_until)}"
+                release = (self._command("quarantine purge", "--older-than", "0s"),)
+            case FileState.ORPHAN:
+                release = (self._command("quarantine orphans"), self._command("quarantine purge", "--older-than", "0s"))
+            case FileState.UNCOMMITTED:
+                release = (self._command("rollback"),)
+            case FileState.FROZEN | Gone():
+                release = (self._command("verify"),)
+            case _:
+                pass
+        return HeldBecause(HeldPlace.DATA, kind, tuple(why), until, release, held_by)
+
+    def _quarantined(self, path: str) -> HeldBecause:
+        match = _IN_QUARANTINE.fullmatch(path)
+        run = None if match is None else self.quarantine.find(match[1])
+        purge = (self._command("quarantine purge", "--older-than", "0s"),)
+        if match is None or run is None:
+            return HeldBecause(
+                HeldPlace.QUARANTINE, "file of no run", ("No run of the quarantine explains it.",), None, purge
+            )
+        kind = "file set aside" if match[2].startswith(f"{FILES}/") else "record of the quarantine"
+        held_by = f"the quarantine, until {format_time(run.keep_until)}"
+        why = set_aside_sentence(run.run, run.keep_until)
+        return HeldBecause(HeldPlace.QUARANTINE, kind, (why,), run.keep_until, purge, held_by)
+
+    def _metadata(self, path: str) -> HeldBecause:
+        compact, clean = self._command("metadata compact"), self._command("metadata clean")
+        if path.startswith(".hoodie/metadata/.hoodie/"):
+            said = "It is on the metadata table's own timeline, until that is archived."
+            return HeldBecause(HeldPlace.METADATA, "timeline file of the metadata table", (said,), None, (compact,))
+        partition = path.split("/")[2]
+        if self.has_newer.get(path, False):
+            said = (
+                "A compaction of the metadata table replaced it. Its cleaner keeps what a reader that began up to 20 "
+                "commits ago may need, and what a savepoint could go back to."
+            )
+            return HeldBecause(HeldPlace.METADATA, f"older file of {partition}", (said,), None, (clean,))
+        said = (
+            "Readers of the metadata table read it, until the entry is deleted and a compaction of the metadata table "
+            "merges that."
+        )
+        return HeldBecause(HeldPlace.METADATA, f"file of {partition}", (said,), None, (compact, clean))
+
+    def _index(self, path: str) -> HeldBecause:
+        kind = path.split("/")[3]
+        said = (
+            "An update takes the key out of Lakeward's index. Files that the update replaces stay for an hour and for "
+            "16 more changes of the index, for lookups that run: dropping the index ends that; then build it again."
+        )
+        commands = (self._command("index update", "--type", kind), self._command("index drop", "--type", kind))
+        return HeldBecause(HeldPlace.INDEX, f"index {kind}", (said,), None, commands)
+
+    def _command(self, verb: str, *rest: str) -> str:
+        return shlex.join(["lakeward", *verb.split(), self.base_path, *rest])
+
+
+def _kept(file: FileExplanation) -> tuple[float | None, str | None]:
+    """(from when the file can go, the promise to readers that keeps it)"""
+    times = [keeper.not_before for keeper in file.keepers if keeper.not_before is not None]
+    for keeper in file.keepers:
+        if keeper.reason is KeepReason.CONSUMER:
+            return max(times, default=None), f"consumer {keeper.consumer}"
+        if keeper.reason is KeepReason.PENDING_PLAN:
+            return max(times, default=None), f"the pending plan of {keeper.instant}"
+        if keeper.reason is KeepReason.READER_WINDOW:
+            return max(times, default=None), "the window of running queries"
+    return max(times, default=None), None
