@@ -1,4 +1,4 @@
-"""Where a text is in a table, in all decompressed bytes: what `erase-status` is judged by. Slow and obvious."""
+"""A search for a text in all decompressed bytes of a table: what `erase-status` is judged by. Slow and obvious."""
 
 from __future__ import annotations
 

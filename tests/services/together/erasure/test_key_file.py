@@ -24,7 +24,7 @@ def test_a_key_a_line(tmp_path: Path) -> None:
 
 
 def test_a_column(tmp_path: Path) -> None:
-    """Of Parquet and CSV; numbers in a CSV file stay text."""
+    """Columns of Parquet and CSV; numbers in a CSV file stay text."""
     pq.write_table(pa.table({"x": [1, 2], "_hoodie_record_key": [SECRET, "b"]}), tmp_path / "k.parquet")
     (tmp_path / "k.csv").write_text("key,x\n007,1\nb,2\n")
 

@@ -14,7 +14,7 @@ from lakeward.services.together.erasure.wanted_keys import ErasureKeys
 
 
 def test_keys_in_a_column() -> None:
-    """Those that are in it, and no other; of slices, of binary, with nulls. Keeps 1 of
+    """Keys that are in it are found, and no others; of slices, of binary, with nulls. Keeps 1 of
     services/together/erasure/wanted_keys."""
     seed = random.randrange(2**32)
     print("seed", seed)

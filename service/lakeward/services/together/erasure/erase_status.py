@@ -32,7 +32,7 @@ from lakeward.format.file_name import HFILE, parse_any_data_file, parse_any_log,
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.read.newest_slice import newest_slice, table_reading
 from lakeward.read.slice_keys import slice_keys
-from lakeward.services.together.erasure.file_contents import FileContents, FileReading, Form
+from lakeward.services.together.erasure.file_contents import FileContents, FileReading, HeldAs
 from lakeward.services.together.erasure.holdings import HeldBecause, HeldPlace, HoldingJudge, place_of
 from lakeward.services.together.erasure.wanted_keys import ErasureKeys, Numbers
 from lakeward.services.together.explaining.file_explanation import explain_in_sentences
@@ -76,7 +76,7 @@ class Holding:
     path: str
     """Below the table; a key in it is called by its line."""
     size: int
-    forms: Mapping[Form, Numbers]
+    forms: Mapping[HeldAs, Numbers]
     numbers: Numbers
     """Its keys, by their places."""
     because: HeldBecause
@@ -123,7 +123,7 @@ class EraseStatus:
 @dataclass(slots=True)
 class _Looked:
     contents: dict[str, FileContents] = field(default_factory=dict)
-    """Of files that hold a key."""
+    """What is in the files that hold a key."""
     sizes: dict[str, int] = field(default_factory=dict)
     unread: list[Unread] = field(default_factory=list)
     files: Counter[HeldPlace] = field(default_factory=Counter)

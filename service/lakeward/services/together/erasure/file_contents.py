@@ -61,8 +61,8 @@ _SECONDARY: Final = r"^(?s:(?:[^\\$]|\\.)*\$)"
 """The value before the record key in the key of a secondary index: up to the first `$` that is not escaped."""
 
 
-class Form(StrEnum):
-    """As what a file holds a key. Scripts match on these ids."""
+class HeldAs(StrEnum):
+    """The role of a key in a file. Scripts match on these ids."""
 
     ROW = "row"
     DELETE = "delete"
@@ -76,27 +76,27 @@ class FileContents:
     """What was found in one file."""
 
     keys: ErasureKeys
-    found: dict[Form, npt.NDArray[np.bool_]] = field(default_factory=dict)
+    found: dict[HeldAs, npt.NDArray[np.bool_]] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
     """Why a part of it could not be read."""
 
     @property
-    def holds(self) -> Mapping[Form, Numbers]:
+    def holds(self) -> Mapping[HeldAs, Numbers]:
         """The keys that it has in each form."""
-        return {form: np.flatnonzero(self.found[form]) for form in Form if form in self.found}
+        return {form: np.flatnonzero(self.found[form]) for form in HeldAs if form in self.found}
 
     @property
     def numbers(self) -> Numbers:
         """All keys that it has."""
         return np.unique(np.concatenate([np.zeros(0, np.int64), *self.holds.values()]))
 
-    def see(self, form: Form, column: pa.Array) -> None:
+    def see(self, form: HeldAs, column: pa.Array) -> None:
         self._add(form, self.keys.in_column(column))
 
     def see_text(self, text: bytes, *, goes_on: bool = False) -> None:
-        self._add(Form.TEXT, self.keys.in_text(text, known=self.found.get(Form.TEXT), goes_on=goes_on))
+        self._add(HeldAs.TEXT, self.keys.in_text(text, known=self.found.get(HeldAs.TEXT), goes_on=goes_on))
 
-    def _add(self, form: Form, numbers: Numbers) -> None:
+    def _add(self, form: HeldAs, numbers: Numbers) -> None:
         if len(numbers):
             self.found.setdefault(form, np.zeros(len(self.keys), np.bool_))[numbers] = True
 
@@ -135,7 +135,7 @@ class FileReading:
             self._read_parquet(file, size, shown, found)
         elif head == _HFILE_MAGIC or (".hfile" in name and size):
             is_deletes = (native := parse_native_log(name)) is not None and native.kind is NativeLogKind.DELETES
-            form = Form.DELETE if is_deletes else Form.ENTRY
+            form = HeldAs.DELETE if is_deletes else HeldAs.ENTRY
             self._read_hfile(HFileReader(file, length=size, name=shown), shown, form, found)
         elif head.startswith(AVRO_MAGIC):
             file.seek(0)
@@ -160,10 +160,10 @@ class FileReading:
             self._text_of(file, block.offset, block.content_offset, found)
             if block.type is BlockType.DELETE:
                 for deleted in read_delete_block(file, block):
-                    found.see(Form.DELETE, deleted.keys)
+                    found.see(HeldAs.DELETE, deleted.keys)
             elif block.type is BlockType.HFILE_DATA:
                 reader = HFileReader(file, offset=block.content_offset, length=block.content_length, name=block.where)
-                self._read_hfile(reader, shown, Form.ENTRY, found)
+                self._read_hfile(reader, shown, HeldAs.ENTRY, found)
             elif block.type is not BlockType.COMMAND and has_rows:
                 for batch in read_data_block(file, block):
                     self._see_rows(batch, found)
@@ -189,13 +189,13 @@ class FileReading:
         if is_delete or RECORD_KEY_FIELD in names or (native is not None and native.is_cdc):
             known = {RECORD_KEY_FIELD, _CHANGED_KEY, *_IMAGES, *self.key_fields}
             for batch in source.read([name for name in names if name in known]):
-                self._see_rows(batch, found, Form.DELETE if is_delete else Form.ROW)
+                self._see_rows(batch, found, HeldAs.DELETE if is_delete else HeldAs.ROW)
         else:
             for batch in source.read(names):
                 for column in batch.columns:
                     _see_values(column, found)
 
-    def _see_rows(self, batch: pa.RecordBatch, found: FileContents, form: Form = Form.ROW) -> None:
+    def _see_rows(self, batch: pa.RecordBatch, found: FileContents, form: HeldAs = HeldAs.ROW) -> None:
         """Rows by their keys; changes by the keys that they name, and those of the rows in them."""
         for name in (RECORD_KEY_FIELD, _CHANGED_KEY):
             if name in batch.schema.names and _is_text(batch.schema.field(name).type):
@@ -220,7 +220,7 @@ class FileReading:
         if len(fields) == 1:
             yield pc.binary_join_element_wise(fields[0], keys.cast(pa.string()), ":")
 
-    def _read_hfile(self, reader: HFileReader, shown: str, form: Form, found: FileContents) -> None:
+    def _read_hfile(self, reader: HFileReader, shown: str, form: HeldAs, found: FileContents) -> None:
         is_secondary = "/secondary_index_" in shown
         for value in reader.info.values():
             found.see_text(value)
@@ -243,8 +243,8 @@ class FileReading:
             raise BrokenFile("Its entries are not found.")
         with pa.ipc.open_stream(data[at:]) as stream:
             for batch in stream:
-                found.see(Form.LIST, batch.column("low"))
-                found.see(Form.LIST, batch.column("high"))
+                found.see(HeldAs.LIST, batch.column("low"))
+                found.see(HeldAs.LIST, batch.column("high"))
                 _see_values(batch.column("path"), found)
 
     def _text_of(self, file: BinaryIO, start: int, end: int, found: FileContents) -> None:
@@ -271,14 +271,14 @@ class FileReading:
 
 def _see_tail(tail: LogTail, file: BinaryIO, found: FileContents) -> None:
     ranges = [tail.own.low, tail.own.high, tail.cumulative.low, tail.cumulative.high]
-    found.see(Form.LIST, pa.array(ranges, pa.string()))
+    found.see(HeldAs.LIST, pa.array(ranges, pa.string()))
     if tail.key_list is None:
         return
     listed = tail.key_list.read(file)
     if listed is None:
         raise BrokenFile("The key list of its tail has another checksum than it should.")
     for run in read_key_list(listed):
-        found.see(Form.LIST, run)
+        found.see(HeldAs.LIST, run)
 
 
 def _see_values(column: pa.Array, found: FileContents) -> None:

@@ -28,7 +28,7 @@ from lakeward.base.quantities import format_time
 from lakeward.format.file_name import is_change_log, parse_any_data_file
 from lakeward.services.clean.plan.keeper import KeepReason
 from lakeward.services.clean.plan.storage_states import FileState
-from lakeward.services.together.erasure.file_contents import Form
+from lakeward.services.together.erasure.file_contents import HeldAs
 from lakeward.services.together.explaining.file_explanation import FileExplanation, Gone
 from lakeward.table.quarantine import FILES, QUARANTINE, Quarantine, set_aside_sentence
 
@@ -103,7 +103,7 @@ class HoldingJudge:
     """Whether its file group has a newer base file, for each base file and log of the metadata table."""
 
     def judge(
-        self, path: str, forms: Sequence[Form], explained: FileExplanation | None, why: Sequence[str]
+        self, path: str, forms: Sequence[HeldAs], explained: FileExplanation | None, why: Sequence[str]
     ) -> HeldBecause:
         """
         Args:
@@ -142,14 +142,14 @@ class HoldingJudge:
                     place, "other file", ("Nothing of the table names it: delete it by hand, once it is known.",)
                 )
 
-    def _data(self, path: str, forms: Sequence[Form], file: FileExplanation, why: Sequence[str]) -> HeldBecause:
+    def _data(self, path: str, forms: Sequence[HeldAs], file: FileExplanation, why: Sequence[str]) -> HeldBecause:
         name = path.rpartition("/")[2]
         kind = "change log" if is_change_log(name) else "base file" if file.log_name is None else "log"
         release: tuple[str, ...] = ()
         until = held_by = None
         match file.verdict:
             case FileState.LIVE:
-                if file.log_name is not None or Form.ROW in forms:
+                if file.log_name is not None or HeldAs.ROW in forms:
                     release = (
                         self._command("compact", "--type", "full", "--file-group", file.file_id),
                         self._command("clean"),

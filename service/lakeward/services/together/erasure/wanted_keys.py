@@ -51,7 +51,7 @@ class _Needles:
     endings: npt.NDArray[np.uint64]
     """The last eight bytes of each; the needles are sorted by them."""
     may_end: npt.NDArray[np.bool_]
-    """By a few bits of a hash of eight bytes: a needle may end with them."""
+    """Whether a needle may end with eight bytes, by a few bits of their hash."""
 
     @classmethod
     def of(cls, keys: Sequence[str]) -> Self:
@@ -82,7 +82,7 @@ class ErasureKeys:
         self._are_distinct = bool((self._hashes[1:] != self._hashes[:-1]).all())
         self._needles = _Needles.of(keys)
         self.bytes_max = max((len(text) for text in self._needles.texts), default=0)
-        """Of the longest form in text, 0 where no key is looked for there."""
+        """The bytes of the longest form in text, 0 where no key is looked for there."""
 
     def __len__(self) -> int:
         return len(self.keys)
