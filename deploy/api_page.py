@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lakeward.daemon.web.api import API
+from lakeward.surface.documents import API
 from tests.daemon.web.api_example import STATUS, client_of, example_store
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -56,6 +56,12 @@ and the same in ISO 8601 beside them.
 An error is a problem document (RFC 9457, `application/problem+json`) with the code of the
 [command line](exit-codes.md): 400 for a parameter, 401 without the token, 404 for what is not there, 503 where the
 store does not answer and the same request may succeed later.
+
+From Python the same paths are calls, lists come whole, and problems are raised:
+
+    client = lakeward.Client("http://127.0.0.1:8490", token=token)
+    for table in client.tables(concerned=True):
+        print(table.title, *table.concerns)
 
 """
 

@@ -13,15 +13,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lakeward.api.client import Client
     from lakeward.api.new_table import create_table
     from lakeward.api.table import Table
 
-__all__ = ["Table", "create_table"]
+__all__ = ["Client", "Table", "create_table"]
 
 os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "jemalloc")
 
 
-_PLACES = {"Table": "lakeward.api.table", "create_table": "lakeward.api.new_table"}
+_PLACES = {
+    "Client": "lakeward.api.client",
+    "Table": "lakeward.api.table",
+    "create_table": "lakeward.api.new_table",
+}
 
 
 def __getattr__(name: str) -> Any:

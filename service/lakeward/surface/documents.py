@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -27,11 +27,15 @@ from lakeward.state.records import (
     MonthlyCost,
 )
 
+API: Final = "/api/v1alpha"
+"""The path below which a daemon answers programs."""
+
 
 class Document(BaseModel):
-    """A value that is shown as JSON. Fields that were not given are not shown."""
+    """A value that is shown as JSON. Fields that were not given are not shown; one that a later release added is passed
+    over where a document is read."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
     def as_json(self) -> dict[str, Any]:
         return self.model_dump(mode="json", exclude_unset=True)

@@ -17,7 +17,7 @@ from lakeward.surface.documents import EventDocument, JobDocument, MonthDocument
 
 
 @dataclass(frozen=True, slots=True)
-class FoundJob:
+class JobAnswer:
     record: JobRecord
     cleans: Sequence[CleanerProgress] | None
     """How far its deletions are; None for what is no clean."""
@@ -40,7 +40,7 @@ class StoreAnswers:
         """The newest first."""
         return [JobDocument.of(job, self._cleans(job)) for job in self.store.jobs.latest(table, limit)]
 
-    def job(self, job_id: str) -> FoundJob:
+    def job(self, job_id: str) -> JobAnswer:
         """Raises `UsageError` for one that the store does not know."""
         jobs = self.store.jobs
         found = jobs.find(job_id)
@@ -53,7 +53,7 @@ class StoreAnswers:
         cost = jobs.costs(found.table, [found.id]).get(found.id)
         later = () if cost is None else jobs.costs_since(found.table, cost.ended_at)
         card = None if cost is None else card_of(cost, later, now=self.clock.now())
-        return FoundJob(found, self._cleans(found), card)
+        return JobAnswer(found, self._cleans(found), card)
 
     def costs(self, table: str | None) -> list[MonthDocument]:
         return [MonthDocument.of(month) for month in self.store.jobs.monthly_costs(table)]

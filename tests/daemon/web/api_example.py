@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from prometheus_client import CollectorRegistry
 from starlette.testclient import TestClient
+from starlette.types import ASGIApp
 
 from lakeward.daemon.status import ReloadOutcome, ServiceStatus, TablePage
 from lakeward.daemon.web.access import AccessRules
@@ -53,12 +54,16 @@ def example_store(url: str) -> Iterator[Store]:
 
 
 def client_of(status: ServiceStatus, store: Store, access: AccessRules | None = None) -> TestClient:
+    return TestClient(app_of(status, store, access), base_url="http://127.0.0.1:8490")
+
+
+def app_of(status: ServiceStatus, store: Store, access: AccessRules | None = None) -> ASGIApp:
     def find(name: str) -> TablePage | None:
         found = status.table(name)
         return None if found is None else detail(found)
 
     clock = SettableClock(NOW)
-    app = make_http(
+    return make_http(
         registry=CollectorRegistry(),
         status=lambda: status,
         detail=find,
@@ -67,4 +72,3 @@ def client_of(status: ServiceStatus, store: Store, access: AccessRules | None = 
         api=make_api(status=lambda: status, detail=find, stored=StoreAnswers(store, clock)),
         access=access,
     )
-    return TestClient(app, base_url="http://127.0.0.1:8490")

@@ -16,10 +16,11 @@ from lakeward.base.errors import StoreUnavailable
 from lakeward.cli.main import run
 from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.web.access import AccessRules
-from lakeward.daemon.web.api import API, PROBLEM
+from lakeward.daemon.web.api import PROBLEM
 from lakeward.daemon.web.http import SECURITY_HEADERS
 from lakeward.daemon.web.pages import concerns, in_order
 from lakeward.state.store import Store
+from lakeward.surface.documents import API
 from tests.daemon.synthetic_status import NOW, detail
 from tests.daemon.web.api_example import STATUS, client_of, example_store
 

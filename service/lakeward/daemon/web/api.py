@@ -34,10 +34,19 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lakeward.base.errors import LakewardError, StoreUnavailable, UsageError
-from lakeward.base.quantities import format_iso_time
 from lakeward.daemon.status import ServiceStatus, TablePage, TableStatus
+from lakeward.daemon.web.document_makers import (
+    decision_document,
+    group_document,
+    service_document,
+    storage_document,
+    table_document,
+    whole_table,
+)
 from lakeward.daemon.web.pages import GroupQuery, concerns, groups_of, in_order
-from lakeward.daemon.web.table_documents import (
+from lakeward.surface.documents import API, Document, EventDocument, JobDocument, MonthDocument
+from lakeward.surface.store_answers import StoreAnswers
+from lakeward.surface.table_documents import (
     DecisionDocument,
     GroupDocument,
     ListDocument,
@@ -46,10 +55,6 @@ from lakeward.daemon.web.table_documents import (
     TableDocument,
     WholeTableDocument,
 )
-from lakeward.surface.documents import Document, EventDocument, JobDocument, MonthDocument
-from lakeward.surface.store_answers import StoreAnswers
-
-API: Final = "/api/v1alpha"
 
 PROBLEM: Final = "application/problem+json"
 
@@ -134,7 +139,7 @@ def make_api(
 
     @get("/service", tags=["service"], summary="The daemon")
     def service() -> ServiceDocument:
-        return ServiceDocument.of(status())
+        return service_document(status())
 
     @get("/tables", tags=["tables"], summary="Tables, the most urgent first")
     def tables(
@@ -155,11 +160,11 @@ def make_api(
             and (group is None or table.served.settings.group == group)
             and (concerned is None or bool(concerns(table, now.at)) is concerned)
         ]
-        return _part(_sorted(found, sort, now.at), offset, limit, partial(TableDocument.of, now=now.at))
+        return _part(_sorted(found, sort, now.at), offset, limit, partial(table_document, now=now.at))
 
     @get("/tables/{table}", tags=["tables"], summary="A table")
     def table(table: TableName) -> WholeTableDocument:
-        return WholeTableDocument.of_page(page_of(table))
+        return whole_table(page_of(table))
 
     @get("/tables/{table}/groups", tags=["tables"], summary="File groups of a table, and what was decided about them")
     def groups(
@@ -171,7 +176,7 @@ def make_api(
         offset: Offset = 0,
     ) -> ListDocument[GroupDocument]:
         query = GroupQuery.parse({"sort": sort, "order": order or "", "choice": choice or ""})
-        return _part(groups_of(page_of(table).groups, query), offset, limit, GroupDocument.of)
+        return _part(groups_of(page_of(table).groups, query), offset, limit, group_document)
 
     @get("/tables/{table}/decisions", tags=["tables"], summary="What was decided about file groups, now or earlier")
     def decisions(
@@ -180,14 +185,11 @@ def make_api(
         limit: Limit = _LIMIT,
         offset: Offset = 0,
     ) -> ListDocument[DecisionDocument]:
-        return _part(stored.decisions(page_of(table).table.name, at), offset, limit, DecisionDocument.of)
+        return _part(stored.decisions(page_of(table).table.name, at), offset, limit, decision_document)
 
     @get("/tables/{table}/storage", tags=["tables"], summary="Bytes by state, the oldest count first")
     def storage(table: TableName) -> list[StorageDocument]:
-        return [
-            StorageDocument(at=each.at, time=format_iso_time(each.at), bytes=each.bytes)
-            for each in page_of(table).storage
-        ]
+        return [storage_document(each) for each in page_of(table).storage]
 
     @get("/jobs", tags=["jobs"], summary="What runs and ran, the newest first")
     def jobs(table: OfTable = None, limit: Limit = _LIMIT) -> list[JobDocument]:

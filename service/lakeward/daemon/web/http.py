@@ -43,9 +43,10 @@ from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_duration
 from lakeward.daemon.status import ReloadOutcome, ServicePhase, ServiceStatus, TablePage
 from lakeward.daemon.web.access import AccessRules, Denial
-from lakeward.daemon.web.api import API, problem
+from lakeward.daemon.web.api import problem
 from lakeward.daemon.web.connections import BoundedConnection, BoundedServer, ConnectionLimits, Seldom
 from lakeward.daemon.web.pages import GroupQuery, Pages, table_of_link
+from lakeward.surface.documents import API
 
 LOOP_SILENT_SECONDS_MAX = 60.0
 """The loop comes round every second or so; when it has not for this long, only a new process helps."""
