@@ -57,6 +57,8 @@ COMMANDS: Sequence[tuple[str, Sequence[str]]] = (
     ("verify", ("{table}",)),
     ("doctor", ("{table}",)),
     ("erase-status", ("{table}", "--keys", "{keys}")),
+    ("erase-status", ("{table}", "--keys", "{gone}", "--receipt", "{receipt}", "--sign-with", "{signing}")),
+    ("erase-verify", ("{receipt}", "--sign-with", "{signing}", "--keys", "{gone}")),
     ("service", ("{table}", *DRY)),
     ("compact", ("{table}", *DRY)),
     ("compact", ("{table}", "--type", "full", *STOPPED)),
@@ -118,8 +120,9 @@ def _documents() -> Iterator[tuple[str, Any]]:
         config.write_text(f'[[tables]]\nname = "orders"\npath = "{table}"\n')
         names = {"table": str(table), "config": str(config), "store": f"sqlite:///{folder}/lakeward.db"}
         names |= {"trace": f"{folder}/orders.trace", "record": f"{folder}/new.trace"}
-        names["keys"] = f"{folder}/keys.txt"
-        Path(names["keys"]).write_text(f"{KEY}\n")
+        names |= {name: f"{folder}/{name}" for name in ("keys", "gone", "receipt", "signing")}
+        for name, text in {"keys": KEY, "gone": "no-such-key", "signing": "k" * 32}.items():
+            Path(names[name]).write_text(text)
         Path(names["trace"]).write_bytes(write_trace(HISTORY))
         migrate(names["store"])
         _run_a_job(names["store"])

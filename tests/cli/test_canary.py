@@ -49,6 +49,7 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "explain": [("TABLE",), (f"no-such?sig={CANARY}-sas",)],
     "verify": [("TABLE",)],
     "doctor": [("TABLE",), ("TABLE", "--keys", "--writers", "stopped"), (f"no-such?sig={CANARY}-sas",)],
+    "erase-verify": [("CONFIG", "--sign-with", "ROWS"), ("CONFIG", "--sign-with", "CONFIG", "--keys", "CONFIG")],
     "erase-status": [("TABLE", "--keys", "CONFIG"), (f"no-such?sig={CANARY}-sas", "--keys", "CONFIG")],
     "compact": [
         ("TABLE", "--writers", "stopped", *CONF),

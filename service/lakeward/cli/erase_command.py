@@ -1,9 +1,12 @@
-"""`lakeward erase-status TABLE --keys FILE`: which files still hold record keys that were deleted, until when and why.
+"""`lakeward erase-status TABLE --keys FILE`: which files still hold record keys that were deleted, until when and why;
+and, once none does, a receipt. `lakeward erase-verify RECEIPT` checks one.
 
-Touches: stdout, stderr; the key file, reading; the table, reading only, through `services/together/erasure`.
+Touches: stdout, stderr; the key files, reading; the table, reading only, through `services/together/erasure`; the
+         receipt, which is a new file.
 Keeps:   1. nothing of the key file is printed: a key is its line, and an HMAC of it with a salt;
          2. the exit code says what was found: 0 no file holds any key and all was looked at, 7 a file holds one, 4
-            where something could not be looked at, and no file holds one.
+            where something could not be looked at, and no file holds one;
+         3. a receipt is written only with exit code 0, and over no other file.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,11 +22,12 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_count, format_iso_time, format_size, format_time
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.explain_command import explanation_of
 from lakeward.cli.index.group import work_watched
-from lakeward.cli.result import PARTIAL_EXIT, Result
+from lakeward.cli.result import PARTIAL_EXIT, PROBLEMS_EXIT, Result
 from lakeward.cli.terminal import Rendered
 from lakeward.services.together.erasure.erase_status import (
     NOT_LOOKED_AT,
@@ -32,9 +37,15 @@ from lakeward.services.together.erasure.erase_status import (
     look_for_keys,
 )
 from lakeward.services.together.erasure.key_file import NamedKeys, key_hmac, read_key_file
+from lakeward.services.together.erasure.receipt import check_receipt, check_signing_key, make_receipt
 from lakeward.services.together.erasure.wanted_keys import ErasureKeys
 
 HELD_EXIT = 7
+
+SigningKeyOption = Annotated[
+    Path | None,
+    typer.Option("--sign-with", metavar="FILE", help="The key of receipts, 32 random bytes or more."),
+]
 
 _SALT_BYTES = 32
 _HOLDINGS_SHOWN = 20
@@ -53,6 +64,11 @@ def erase_status(
             "`key`; - for standard input.",
         ),
     ],
+    receipt: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a signed receipt into this new file, if no file holds any key."),
+    ] = None,
+    sign_with: SigningKeyOption = None,
 ) -> Result:
     """Show which files still hold record keys that were deleted, until when, and why. Reads only.
 
@@ -63,8 +79,12 @@ def erase_status(
     The output names a key by its line in the file and by an HMAC with a random salt. A key of fewer than eight bytes is
     looked for in columns of keys alone, since it occurs in other text by chance.
 
+    With --receipt and --sign-with it writes a receipt once no file holds any key: what was looked at, what was not, an
+    HMAC of each key, and a signature. `lakeward erase-verify` checks one.
+
     Exit code 0 where no file holds any key, 7 where one does, 4 where something could not be looked at.
     """
+    signing_key = _signing_key_for(receipt, sign_with)
     named = read_key_file(keys)
     salt = os.urandom(_SALT_BYTES)
     with work_watched() as on_step:
@@ -74,11 +94,89 @@ def erase_status(
             name_of=lambda number: f"<key of line {named.lines[number]}>",
             on_file=partial(on_step, "looked into {} of {} files"),
         )
+    notes = []
+    if receipt is not None and signing_key is not None:
+        if status.is_gone:
+            made_by = f"lakeward {version('lakeward')}"
+            data = make_receipt(
+                status, named.keys, base_path=opened.base_path, salt=salt, signing_key=signing_key, made_by=made_by
+            )
+            _write_new(receipt, data)
+            notes.append(f"The receipt is in {receipt}.")
+        else:
+            notes.append("No receipt was written: it is for keys that no file holds, where every file was looked into.")
     return Rendered(
-        document=status_as_json(opened.base_path, status, named, salt),
+        document=status_as_json(opened.base_path, status, named, salt)
+        | {"receipt": str(receipt) if receipt is not None and status.is_gone else None},
         render=partial(render_status, opened.base_path, status, named),
+        notes=notes,
         exit_code=exit_code_of(status),
     )
+
+
+def erase_verify(
+    *,
+    receipt: Annotated[Path, typer.Argument(metavar="RECEIPT", help="What `erase-status --receipt` wrote.")],
+    sign_with: SigningKeyOption = None,
+    keys: Annotated[
+        Path | None,
+        typer.Option("--keys", metavar="FILE", help="Also say of these record keys whether the receipt is about them."),
+    ] = None,
+) -> Result:
+    """Check a receipt that keys are gone: its signature and, with --keys, whether it is about these. Reads no table.
+
+    Exit code 0 where it is as it was signed, and about each of the keys; 6 where it is not.
+    """
+    if sign_with is None:
+        raise UsageError("It is not said with which key the receipt was signed.", remedy="Name its file: --sign-with.")
+    named = NamedKeys((), ()) if keys is None else read_key_file(keys)
+    signing_key = check_signing_key(_read(sign_with), name=str(sign_with))
+    checked = check_receipt(_read(receipt), name=str(receipt), signing_key=signing_key, keys=named.keys)
+    document = checked.document
+    lines = [
+        f"{receipt} is as it was signed: {document['statement']}",
+        f"Table {document['base_path']} at {document['at_time']}, after {document['instant']}; "
+        f"{format_count(len(document['keys']), 'key')}.",
+        *(f"Not looked at: {each}." for each in document["not_looked_at"]),
+    ]
+    missing = [named.lines[number] for number in checked.missing]
+    if keys is not None:
+        lines.append(f"Not in it: {_lines(missing)}." if missing else f"Each key of {keys} is in it.")
+    return Result(
+        document={**document, "missing_lines": missing},
+        lines=lines,
+        exit_code=PROBLEMS_EXIT if missing else 0,
+    )
+
+
+def _signing_key_for(receipt: Path | None, sign_with: Path | None) -> bytes | None:
+    """Raises `UsageError` before any file of the table is looked into."""
+    if (receipt is None) is not (sign_with is None):
+        raise UsageError(
+            "--receipt and --sign-with go together.",
+            why="A receipt is signed with a key of the operator.",
+            remedy="Make a key (openssl rand -out receipts.key 32), keep it, and name it: --sign-with receipts.key.",
+        )
+    if receipt is None or sign_with is None:
+        return None
+    if receipt.exists():
+        raise UsageError(f"{receipt} is there already.", remedy="Name a new file for the receipt.")
+    return check_signing_key(_read(sign_with), name=str(sign_with))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read.", why=f"{error.strerror}.") from error
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    try:
+        with path.open("xb") as file:
+            file.write(data)
+    except OSError as error:
+        raise UsageError(f"The receipt cannot be written to {path}.", why=f"{error.strerror}.") from error
 
 
 def exit_code_of(status: EraseStatus) -> int:

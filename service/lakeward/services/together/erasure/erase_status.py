@@ -54,6 +54,7 @@ NOT_LOOKED_AT: Final = (
     "older versions of its objects, soft deletes and snapshots, where the storage keeps such",
     "other tables and systems that were filled from it, and caches of query engines",
     "savepoints, clones or hard links outside of its base path",
+    "indexes outside of its base path: one of Lakeward in PostgreSQL or at another location, one in HBase",
     "logs of writers and of query engines, and the store of Lakeward's daemon",
     "the free space of disks: deleted is what no name leads to any more",
 )
