@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.table.file_group import FileSlice, LogFile
@@ -51,15 +51,11 @@ class LiveLogs:
     """Instants of log compactions, those of no effect included."""
     by_rank: bool = False
     """The outputs are of the layout `lsm_tree`."""
-
-    @property
-    def superseded(self) -> tuple[LogFile, ...]:
-        """Logs that lie on storage and need not be read: readers open the heads of their blocks, and in the layout
-        `lsm_tree` merge them all the same."""
-        if len(self.live) == len(self.files):
-            return ()
-        live = {log.name.text for log in self.live}
-        return tuple(log for log in self.files if log.name.text not in live and not log.name.is_cdc)
+    superseded: tuple[LogFile, ...] = ()
+    """Logs that lie on storage and need not be read: readers open the heads of their blocks, and in the layout
+    `lsm_tree` merge them all the same."""
+    places: Mapping[str, str] = field(default_factory=dict)
+    """The instants at whose places readers merge outputs, by their names, where these are not their own."""
 
     @property
     def superseded_paths(self) -> Mapping[str, tuple[str, ...]]:
@@ -80,10 +76,7 @@ class LiveLogs:
 
     def place(self, log: LogFile) -> str:
         """The instant at whose place readers merge a live log: its own, or that of its newest source."""
-        if self.by_rank or not (sources := self.merged.get(log.name.text)):
-            return log.instant
-        written = (source.instant for source in sources if source.instant not in self.outputs)
-        return max(written, key=comparable_time)
+        return self.places.get(log.name.text, log.name.instant) if self.places else log.name.instant
 
 
 def live_logs(
@@ -109,6 +102,7 @@ def live_logs(
         if log.instant in outputs:
             output_names[log.instant].append(name)
     hidden: set[str] = set()
+    places: dict[str, str] = {}
     for compaction in log_compactions:
         if not (written := output_names.get(compaction.instant)):
             continue
@@ -118,9 +112,13 @@ def live_logs(
             hidden.update(written)
             continue
         merged |= dict.fromkeys(written, sources)
+        if not by_rank:
+            newest = max((log.instant for log in sources if log.instant not in outputs), key=comparable_time)
+            places |= dict.fromkeys(written, newest)
         hidden |= compaction.log_files
     live = tuple(log for name, log in by_name.items() if name not in hidden and not log.name.is_cdc)
-    found = LiveLogs(logs, live, merged, outputs, by_rank)
+    superseded = tuple(log for name, log in by_name.items() if name in hidden and not log.name.is_cdc)
+    found = LiveLogs(logs, live, merged, outputs, by_rank, superseded, places)
     # An output stands at the place of its newest source, which may lie before logs of older instants than its own.
     in_order = sorted(live, key=lambda log: (comparable_time(found.place(log)), log.name.sort_key))
     return replace(found, live=tuple(in_order))

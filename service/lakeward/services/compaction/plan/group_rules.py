@@ -130,12 +130,14 @@ class GroupRules:
         excluded: Mapping[GroupId, Reason],
         whole: Set[GroupId],
         without_log: Set[GroupId],
+        profiles: Mapping[GroupId, SliceProfile],
     ) -> None:
         self._snapshot = snapshot
         self._options = options
         self._excluded = excluded
         self._whole = whole
         self._without_log = without_log
+        self._profiles = profiles
         self._log_num_threshold = max(options.log_num_threshold or LOG_NUM_THRESHOLD, WRITES_MIN)
         self._log_size_threshold = options.log_size_threshold or LOG_SIZE_THRESHOLD
         self._logs_max = LOGS_WITHOUT_LOG * self._log_num_threshold
@@ -173,9 +175,11 @@ class GroupRules:
         """`slice_` is the group's latest."""
         options = self._options
         group_id = (slice_.partition_path, slice_.file_id)
-        profile = profile_slice(slice_, self._snapshot.log_compactions.get(group_id, ()), late=self._late)
-        if slice_.base_file is not None:
-            profile = replace(profile, base_rows=self._snapshot.base_rows.get(slice_.base_file.path))
+        profile = None if self._late else self._profiles.get(group_id)
+        if profile is None:
+            profile = profile_slice(slice_, self._snapshot.log_compactions.get(group_id, ()), late=self._late)
+        if slice_.base_file is not None and (rows := self._snapshot.base_rows.get(slice_.base_file.path)) is not None:
+            profile = replace(profile, base_rows=rows)
         numbers = self._numbers(profile)
         reads = None if self._reads is None else self._reads.of(slice_.partition_path, self._today)
         if reads is not None:
@@ -251,7 +255,7 @@ class GroupRules:
         if AGAINST_LOG.isdisjoint(numbers):
             of_logs += log_cuts(
                 profile,
-                age_of=self._record_seconds,
+                age_of=lambda log: self._record_seconds(log.instant),
                 is_whole=self.form is Form.HYBRID or profile.group_id in self._whole,
                 sources_go=self._options.sources_retire,
                 price=self._options.price.factor,
@@ -423,7 +427,9 @@ class GroupRules:
     def _numbers(self, profile: SliceProfile) -> dict[str, int | float]:
         known: dict[str, int | float] = {} if profile.base_rows is None else {"base_rows": profile.base_rows}
         superseded = profile.logs.superseded
-        oldest = max((self._record_seconds(log) for log in (*profile.live, *superseded)), default=0)
+        instants = {log.name.instant for log in (*profile.live, *superseded)}
+        ages = self._record_ages
+        oldest = max([ages.get(instant) or self._record_seconds(instant) for instant in instants], default=0)
         if self._objective is not None and profile.live:
             since = self._ages.moment(oldest)
             known["objective_seconds"] = self._objective
@@ -456,12 +462,12 @@ class GroupRules:
         found = {FOUND_IN_LOGS: 1} if profile.group_id in self._without_log else {}
         return found | ({TAKEN_WHOLE: self._logs_max} if profile.group_id in self._whole else {})
 
-    def _record_seconds(self, log: LogFile) -> int:
+    def _record_seconds(self, instant: str) -> int:
         """How long ago the records of a log were committed: `table/backlog` has the same moment."""
-        seconds = self._record_ages.get(log.instant)
+        seconds = self._record_ages.get(instant)
         if seconds is None:
-            seconds = self._ages.seconds_since(self._snapshot.timeline.visible_at(log.instant))
-            self._record_ages[log.instant] = seconds
+            seconds = self._ages.seconds_since(self._snapshot.timeline.visible_at(instant))
+            self._record_ages[instant] = seconds
         return seconds
 
 

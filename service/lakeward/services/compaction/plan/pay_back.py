@@ -46,6 +46,8 @@ OPENED_LOGS_MAX = 64
 ERASE_WITHIN = 30 * DAY_SECONDS
 """An update or a delete is in its base after so many seconds, whatever a rewrite costs, where no objective is given."""
 
+_ROUNDING = 1e-6
+
 
 def read_seconds(log_bytes: float, opened: int) -> float:
     """Core-seconds that a reader of a slice takes for its logs."""
@@ -106,15 +108,50 @@ def log_cuts(
         age_of: seconds since the records of a log were committed.
         sources_go: a clean takes them away from readers; else they are opened until the next FULL.
     """
+    rows_bytes, run_bytes, start = profile.base_bytes / BASE_OF_LOG, profile.log_bytes, 0
     writes = by_place(profile, profile.live)
-    for start in range(1 if is_whole else len(writes) - 1):
-        run = tuple(log for logs in writes[start:] for log in logs)
-        run_bytes = sum(log.size for log in run)
-        merged_bytes = distinct_bytes(run_bytes, profile.base_bytes / BASE_OF_LOG)
+    for logs in writes[: 1 if is_whole else len(writes) - 1]:
+        run = profile.live[start:]
+        merged_bytes = distinct_bytes(run_bytes, rows_bytes)
         after = read_seconds(merged_bytes, 1 if sources_go else 1 + len(run))
         saved = read_seconds(run_bytes, len(run)) - after
         cost = log_cost(run_bytes=run_bytes, logs=len(run), price=price)
         yield Cut(Choice.LOG, cost, max(0.0, saved), age_of(run[0]), run)
+        start += len(logs)
+        run_bytes -= sum(log.size for log in logs)
+
+
+def may_be_chosen(
+    *,
+    base_bytes: int,
+    log_bytes: int,
+    logs: int,
+    superseded_bytes: int,
+    superseded: int,
+    base_seconds: float,
+    oldest_seconds: float,
+    sources_go: bool,
+    reads: float,
+    price: float = 1.0,
+) -> bool:
+    """Whether a slice may have a merge that pays, or too many logs; False is certain, and found without pricing each
+    cut: no LOG saves more than the longest, is older than the oldest log, or takes less than one of no bytes.
+
+    Args:
+        superseded_bytes: of superseded logs, where readers read them.
+        oldest_seconds: the age of the oldest log.
+        reads: in a second.
+    """
+    if logs > LIVE_LOGS_MAX or logs + superseded > OPENED_LOGS_MAX:
+        return True
+    saved = read_seconds(log_bytes + superseded_bytes, logs + superseded)
+    cost = full_cost(base_bytes=base_bytes, log_bytes=log_bytes, logs=logs, price=price)
+    if Cut(Choice.FULL, cost, saved, base_seconds).gain(reads) > 0:
+        return True
+    fewer_bytes = log_bytes - distinct_bytes(log_bytes, base_bytes / BASE_OF_LOG)
+    saved = read_seconds(fewer_bytes, logs - 1 if sources_go else -1)
+    best = Cut(Choice.LOG, log_cost(run_bytes=0, logs=2, price=price), saved, oldest_seconds)
+    return best.gain(reads) > -_ROUNDING
 
 
 def distinct_bytes(run_bytes: float, rows_bytes: float) -> float:

@@ -33,6 +33,7 @@ from lakeward.services.compaction.plan.price import PRICE_MAX, Price
 from lakeward.services.compaction.plan.read_rates import ReadRates, parse_rates
 from lakeward.services.compaction.plan.selection import GroupFilter, Selection, parse_strategies
 from lakeward.services.compaction.plan.setting_keys import SETTINGS
+from lakeward.services.compaction.plan.slice_profile import SliceProfile
 from lakeward.services.compaction.plan.trigger import Trigger, TriggerStrategy
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
@@ -57,6 +58,7 @@ class HybridCompactionPlanGenerator:
         excluded: Mapping[GroupId, Reason] | None = None,
         whole: Set[GroupId] = frozenset(),
         without_log: Set[GroupId] = frozenset(),
+        profiles: Mapping[GroupId, SliceProfile] | None = None,
     ) -> PlanOutcome:
         """
         Args:
@@ -65,8 +67,9 @@ class HybridCompactionPlanGenerator:
                 it, it is parked, or its logs were opened and cannot be merged.
             whole: groups whose LOG has to start at the oldest log, for what was found in their logs.
             without_log: groups of which no LOG is made, for that.
+            profiles: of newest slices, where they are known already.
         """
-        rules = GroupRules(snapshot, self.options, at, excluded or {}, whole, without_log)
+        rules = GroupRules(snapshot, self.options, at, excluded or {}, whole, without_log, profiles or {})
         groups = sorted(snapshot.file_groups, key=lambda group: (group.partition_path, group.file_id))
         choices = [rules.decide(group, slice_) for group in groups if (slice_ := group.latest_slice) is not None]
 
@@ -114,8 +117,11 @@ class Planner:
         excluded: Mapping[GroupId, Reason],
         whole: Set[GroupId] = frozenset(),
         without_log: Set[GroupId] = frozenset(),
+        profiles: Mapping[GroupId, SliceProfile] | None = None,
     ) -> PlanOutcome:
-        return self.generator.generate(snapshot, at=at, excluded=excluded, whole=whole, without_log=without_log)
+        return self.generator.generate(
+            snapshot, at=at, excluded=excluded, whole=whole, without_log=without_log, profiles=profiles
+        )
 
 
 def planner_of(

@@ -59,7 +59,11 @@ def profile_slice(
     slice_: FileSlice, log_compactions: Sequence[LogCompaction] = (), *, late: AbstractSet[str] = frozenset()
 ) -> SliceProfile:
     """`late` are the instants of writes that did not complete before the plan's own instant."""
-    logs = live_logs(slice_, log_compactions, late=late)
+    return profile_of(slice_, live_logs(slice_, log_compactions, late=late))
+
+
+def profile_of(slice_: FileSlice, logs: LiveLogs) -> SliceProfile:
+    """The same where it is known which logs are live."""
     sizes = sorted(log.size for log in logs.live)
     return SliceProfile(
         slice=slice_,
@@ -67,5 +71,5 @@ def profile_slice(
         log_bytes=sum(sizes),
         median_log_bytes=statistics.median(sizes) if sizes else 0,
         largest_log_bytes=sizes[-1] if sizes else 0,
-        delta_commits=len({log.instant for log in logs.files if not log.name.is_cdc} - logs.outputs),
+        delta_commits=len({log.name.instant for log in logs.files if not log.name.is_cdc} - logs.outputs),
     )

@@ -19,7 +19,8 @@ Touches: nothing.
 Keeps:   1. with the sizes that were, the compactions of a trace write what its commits say;
          2. a planner is asked with what was there at that moment, and what it chose is carried out before the next
             commit;
-         3. the memory of a replay grows with file groups and their files, not with commits.
+         3. the memory of a replay grows with file groups and their files, not with commits;
+         4. a group is left out of a question only where the planner's answer is known: what comes out is the same.
 See:     docs/decisions/0172-what-would-have-happened.md
 """
 
@@ -28,23 +29,27 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC
+from operator import attrgetter
 
 from lakeward.base.errors import Refused
 from lakeward.base.quantities import DAY_SECONDS, format_count, format_time
 from lakeward.format.file_name import LogFileName
 from lakeward.format.timeline.instant import Instant, State, format_instant_time, instant_file_name
 from lakeward.services.compaction.plan.cost import Cost, full_cost, log_cost
-from lakeward.services.compaction.plan.decision import Choice, Form, PlanOutcome
+from lakeward.services.compaction.plan.decision import Choice, Form, PlanOutcome, Reason
+from lakeward.services.compaction.plan.hybrid_options import HybridOptions
 from lakeward.services.compaction.plan.objective import GRID, due_from
-from lakeward.services.compaction.plan.pay_back import BASE_OF_LOG, distinct_bytes, read_seconds
+from lakeward.services.compaction.plan.pay_back import BASE_OF_LOG, distinct_bytes, may_be_chosen, read_seconds
 from lakeward.services.compaction.plan.planner import Planner
+from lakeward.services.compaction.plan.slice_profile import SliceProfile, profile_of
 from lakeward.services.compaction.plan.trigger import Ages, table_fires
 from lakeward.services.compaction.simulation.trace import CommitAuthor, Trace, TracedCommit, TracedFile
 from lakeward.table.backlog import read_amplification
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, LogFile
 from lakeward.table.file_system_view import GroupId, PartitionFiles
+from lakeward.table.live_logs import LiveLogs
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import LoadedConfig, TableConfig
 from lakeward.table.timeline.timeline import Timeline
@@ -61,8 +66,9 @@ ERROR_MAX = 0.15
 """How far the bytes of the model may be from those that were written, for its figures to be facts."""
 WRITES_MIN = 10
 """Delta commits with logs, below which a replay says nothing about a policy."""
-_DELTAS_MIN = 1024
-"""Delta commits that a trigger may count; with a greater one, as many as that."""
+DELTAS_MAX = 1024
+"""Delta commits that a trigger may count, where it is not given."""
+_TIMES_MAX = 10_000
 _STEP_EACH = 100
 _UTC = TimelineZone(ZoneSource.TABLE, UTC, "hoodie.table.timeline.timezone is UTC")
 
@@ -138,14 +144,31 @@ class SizeModel:
         return round(distinct_bytes(updates, rows_bytes)) + sum(log.insert_bytes for log in run)
 
 
+@dataclass(frozen=True, slots=True)
+class _SizedName(LogFileName):
+    """A log's name with its text, for which planners ask again and again."""
+
+    text: str = ""
+
+
 @dataclass(slots=True)
 class SizedLog:
     began: int
     at: int
-    file: LogFile
+    size: int
     update_bytes: int
     """What was written; the output of a LOG stands for all that its sources do."""
     insert_bytes: int
+    number: int
+    """Tells logs of one moment apart."""
+    place: int
+    """The moment at whose place readers merge it."""
+    file: LogFile | None = None
+    """Made where a planner is asked about the group."""
+
+
+_by_name = attrgetter("at", "number")
+_by_place = attrgetter("place", "at", "number")
 
 
 @dataclass(slots=True)
@@ -185,13 +208,25 @@ class SizedGroup:
     dead: list[SizedLog] = field(default_factory=list)
     """Logs that LOGs have merged, until the next FULL."""
     merged: list[LogCompaction] = field(default_factory=list)
+    sources: dict[str, tuple[LogFile, ...]] = field(default_factory=dict)
+    """The logs for which each output of a LOG stands, by its name."""
+    places: dict[str, str] = field(default_factory=dict)
+    """The place of each such output, where it is not its own instant."""
     sums: SizeSums = field(default_factory=SizeSums)
     """Kept up to date: a group that nothing merges has thousands of logs."""
     oldest: int | None = None
     """When the oldest log completed that is in no base yet."""
+    known: tuple[FileGroup, SliceProfile] | None = None
+    """What planners see, as long as nothing changes."""
+    is_settled: bool = False
+    """The planner was asked about what is there, and its rules choose nothing."""
+
+    def changed(self) -> None:
+        self.known, self.is_settled = None, False
 
     def count(self) -> None:
-        live, dead = (sum(log.file.size for log in logs) for logs in (self.live, self.dead))
+        self.changed()
+        live, dead = (sum(log.size for log in logs) for logs in (self.live, self.dead))
         base = self.base_bytes or 0
         self.sums = SizeSums(base, base or live, len(self.live), live, len(self.dead), dead)
         self.oldest = min((log.at for log in (*self.live, *self.dead)), default=None)
@@ -214,7 +249,9 @@ class SizedMerge:
 class SizedGroups:
     """The file groups of a table as sizes, from commit to commit."""
 
-    def __init__(self, ids: Sequence[GroupId], config: TableConfig, model: SizeModel, *, deltas_max: int = 0) -> None:
+    def __init__(
+        self, ids: Sequence[GroupId], config: TableConfig, model: SizeModel, *, deltas_max: int = DELTAS_MAX
+    ) -> None:
         """
         Args:
             deltas_max: the delta commits that a trigger counts to.
@@ -229,8 +266,9 @@ class SizedGroups:
         self._going: deque[tuple[int, int]] = deque()
         self._plans: list[Instant] = []
         self._deltas: list[Instant] = []
-        self._deltas_max = max(_DELTAS_MIN, deltas_max)
+        self._deltas_max = max(1, deltas_max)
         self._names = 0
+        self._times: dict[int, str] = {}
         self._oldest: int | None = None
         self._oldest_known = True
 
@@ -251,21 +289,28 @@ class SizedGroups:
         self.commits += 1
         while self._going and self._going[0][0] <= self.commits - KEPT_COMMITS:
             self.kept_bytes -= self._going.popleft()[1]
-        if is_delta:
+        if is_delta and not (self._deltas and self._deltas[-1].time == self._time(at)):  # a timeline has it once
             self._deltas.append(_completed(at, "deltacommit"))
             if len(self._deltas) > 2 * self._deltas_max:
                 del self._deltas[1 : -self._deltas_max]  # the first one is where time begins for a trigger
 
     def write_log(self, number: int, *, began: int, at: int, update_bytes: int, insert_bytes: int) -> None:
-        group = self.groups.setdefault(number, SizedGroup())
+        group = self.groups.get(number)
+        if group is None:
+            group = self.groups[number] = SizedGroup()
         size = update_bytes + insert_bytes
-        group.live.append(SizedLog(began, at, self._log_file(number, at, size), update_bytes, insert_bytes))
-        group.oldest = at if group.oldest is None else min(group.oldest, at)
-        if self._oldest_known:
-            self._oldest = at if self._oldest is None else min(self._oldest, at)
-        more = SizeSums(merged_bytes=0 if group.base_bytes else size, logs=1, log_bytes=size)
-        group.sums.plus(more, 1)
-        self.sums.plus(more, 1)
+        self._names += 1
+        group.live.append(SizedLog(began, at, size, update_bytes, insert_bytes, self._names, at))
+        group.changed()
+        if group.oldest is None or at < group.oldest:
+            group.oldest = at
+        if self._oldest_known and (self._oldest is None or at < self._oldest):
+            self._oldest = at
+        for sums in (group.sums, self.sums):
+            sums.logs += 1
+            sums.log_bytes += size
+            if not group.base_bytes:
+                sums.merged_bytes += size
 
     def write_base(self, number: int, *, at: int, size: int) -> None:
         """A writer's base, or a clustering's: logs that are there stay on it."""
@@ -290,14 +335,14 @@ class SizedGroups:
         """
         group = self.groups.setdefault(number, SizedGroup())
         logs = [log for log in group.live if log.at <= began]
-        old_bytes, log_bytes = group.base_bytes or 0, sum(log.file.size for log in logs)
+        old_bytes, log_bytes = group.base_bytes or 0, sum(log.size for log in logs)
         cost = full_cost(base_bytes=old_bytes, log_bytes=log_bytes, logs=len(logs))
         written = self.model.base_bytes(group, logs) if size is None else size
         inserted, updated = sum(log.insert_bytes for log in logs), sum(log.update_bytes for log in logs)
-        self._let_go(old_bytes + log_bytes + sum(log.file.size for log in group.dead))
+        self._let_go(old_bytes + log_bytes + sum(log.size for log in group.dead))
         group.base_at, group.base_bytes = began, written
         group.live = [log for log in group.live if log.at > began]
-        group.dead, group.merged = [], []
+        group.dead, group.merged, group.sources, group.places = [], [], {}, {}
         self._oldest_known = False
         self._count(group)
         return SizedMerge(Choice.FULL, cost, written, inserted, updated, written - old_bytes)
@@ -305,24 +350,54 @@ class SizedGroups:
     def log(self, number: int, *, began: int, at: int, run: Sequence[SizedLog], size: int | None = None) -> SizedMerge:
         """LOG over live logs that are neighbours."""
         group = self.groups[number]
-        cost = log_cost(run_bytes=sum(log.file.size for log in run), logs=len(run))
+        cost = log_cost(run_bytes=sum(log.size for log in run), logs=len(run))
         written = self.model.log_bytes(group, run) if size is None else size
         updates, inserts = sum(log.update_bytes for log in run), sum(log.insert_bytes for log in run)
-        output = SizedLog(began, at, self._log_file(number, at, written), updates, inserts)
-        first = group.live.index(run[0])
-        taken = {log.file.file_name for log in run}
-        rest = [log for log in group.live if log.file.file_name not in taken]
+        self._names += 1
+        is_lsm_tree = self.config.is_lsm_tree
+        place = at if is_lsm_tree else max(log.place for log in run)
+        output = SizedLog(began, at, written, updates, inserts, self._names, place)
+        taken = {log.number for log in run}
+        first = next(place for place, log in enumerate(group.live) if log.number == run[0].number)
+        rest = [log for log in group.live if log.number not in taken]
         group.live = [*rest[:first], output, *rest[first:]]
         group.dead += run
-        is_lsm_tree = self.config.is_lsm_tree
-        group.merged.append(LogCompaction(output.file.instant, frozenset(taken), ranks_last=is_lsm_tree))
-        self._count(group)
+        sources = {file.file_name: file for file in (self._file(number, log) for log in run)}
+        for name in list(sources):  # an output of outputs stands for what they stand for, too
+            sources |= {file.file_name: file for file in group.sources.get(name, ())}
+        name = self._file(number, output).file_name
+        group.sources[name] = tuple([sources[each] for each in sorted(sources)])
+        if not is_lsm_tree:
+            group.places[name] = self._time(place)
+        group.merged.append(LogCompaction(self._time(at), frozenset(sources), ranks_last=is_lsm_tree))
+        group.changed()
+        for sums in (group.sums, self.sums):
+            sums.logs += 1 - len(run)
+            sums.log_bytes += written - cost.read_bytes
+            sums.superseded += len(run)
+            sums.superseded_bytes += cost.read_bytes
+            if not group.base_bytes:
+                sums.merged_bytes += written - cost.read_bytes
         return SizedMerge(Choice.LOG, cost, written, inserts, updates, 0)
 
     def run_of(self, number: int, names: Sequence[str]) -> list[SizedLog]:
         """The live logs of these names."""
         wanted = set(names)
-        return [log for log in self.groups[number].live if log.file.file_name in wanted]
+        return [log for log in self.groups[number].live if self._file(number, log).file_name in wanted]
+
+    def settle(self, outcome: PlanOutcome) -> None:
+        """Groups for which the rules chose nothing are not asked about again until they change."""
+        for decision in outcome.decisions:
+            if decision.choice is Choice.NONE and decision.reason is not Reason.OVER_BUDGET:
+                self.groups[self.numbers[decision.partition_path, decision.file_id]].is_settled = True
+
+    def carry_out_fulls(self, at: int) -> list[SizedMerge]:
+        """FULL of each group that has logs."""
+        done = [self.full(number, began=at) for number, group in self.groups.items() if group.live]
+        if done:
+            self.committed(at, is_delta=False)
+            self.planned(at, is_full=True)
+        return done
 
     def carry_out(self, outcome: PlanOutcome, at: int) -> list[SizedMerge]:
         """What a planner chose, done at that moment."""
@@ -355,37 +430,60 @@ class SizedGroups:
         """What triggers ask: the newest plan, and delta commits since."""
         return Timeline((*self._plans, *self._deltas))
 
-    def snapshot(self, *, older_than: int | None = None) -> TableSnapshot:
-        """The file groups that have logs.
-
-        Args:
-            older_than: those alone whose oldest log completed by then.
-        """
+    def snapshot(self, wanted: Callable[[SizedGroup], bool] = lambda group: True) -> TableSnapshot:
+        """The file groups that have logs, as far as they are wanted."""
         found: list[FileGroup] = []
         merged: dict[GroupId, tuple[LogCompaction, ...]] = {}
         for number, group in self.groups.items():
-            if not group.live or (older_than is not None and (group.oldest or 0) > older_than):
+            if not group.live or not wanted(group):
                 continue
-            found.append(self._file_group(number, group))
+            if group.known is None:
+                group.known = self._known(number, group)
+            found.append(group.known[0])
             if group.merged:
                 merged[self.ids[number]] = tuple(group.merged)
         return sized_snapshot(found, self.timeline().instants, self.config, merged)
 
-    def _file_group(self, number: int, group: SizedGroup) -> FileGroup:
+    def profiles(self, snapshot: TableSnapshot) -> dict[GroupId, SliceProfile]:
+        """The profiles of the snapshot's slices. They are what `profile_slice` finds, at a tenth of its price."""
+        ids = [(group.partition_path, group.file_id) for group in snapshot.file_groups]
+        known = ((group_id, self.groups[self.numbers[group_id]].known) for group_id in ids)
+        return {group_id: found[1] for group_id, found in known if found is not None}
+
+    def _known(self, number: int, group: SizedGroup) -> tuple[FileGroup, SliceProfile]:
         partition, file_id = self.ids[number]
-        logs = tuple(sorted((log.file for log in (*group.live, *group.dead)), key=lambda log: log.name.sort_key))
+        logs, live, dead = (
+            tuple([log.file or self._file(number, log) for log in sorted(found, key=order)])
+            for found, order in ((group.live + group.dead, _by_name), (group.live, _by_place), (group.dead, _by_name))
+        )
         base = None
         instant = logs[0].instant
         if group.base_bytes is not None:
-            instant = format_instant_time(group.base_at, UTC)
+            instant = self._time(group.base_at)
             name = f"{file_id}_{TOKEN}_{instant}.parquet"
             base = BaseFile(file_id, instant, name, partition, group.base_bytes, TOKEN)
-        return FileGroup(partition, file_id, (FileSlice(partition, file_id, instant, base, logs),))
+        slice_ = FileSlice(partition, file_id, instant, base, logs)
+        outputs = frozenset([compaction.instant for compaction in group.merged])
+        by_rank = bool(outputs) and self.config.is_lsm_tree
+        known = LiveLogs(logs, live, group.sources, outputs, by_rank, dead, group.places)
+        return FileGroup(partition, file_id, (slice_,)), profile_of(slice_, known)
 
-    def _log_file(self, number: int, at: int, size: int) -> LogFile:
-        partition, file_id = self.ids[number]
-        self._names += 1
-        return LogFile(LogFileName(file_id, format_instant_time(at, UTC), self._names, TOKEN), partition, size)
+    def _file(self, number: int, log: SizedLog) -> LogFile:
+        if log.file is None:
+            partition, file_id = self.ids[number]
+            name = LogFileName(file_id, self._time(log.at), log.number, TOKEN)
+            named = _SizedName(name.file_id, name.instant, name.version, TOKEN, text=name.text)
+            log.file = LogFile(named, partition, log.size)
+        return log.file
+
+    def _time(self, at: int) -> str:
+        """The instant of that moment. Many files have that of one."""
+        time = self._times.get(at)
+        if time is None:
+            if len(self._times) > _TIMES_MAX:
+                self._times.clear()
+            time = self._times[at] = format_instant_time(at, UTC)
+        return time
 
     def _count(self, group: SizedGroup) -> None:
         self.sums.plus(group.sums, -1)
@@ -508,7 +606,7 @@ def replay(
         reads_per_day: how often each partition is read.
     """
     trigger = None if planner is None else planner.options.table_trigger
-    groups = SizedGroups(trace.groups, trace.config, model, deltas_max=trigger.delta_commits if trigger else 0)
+    groups = SizedGroups(trace.groups, trace.config, model, deltas_max=trigger.delta_commits if trigger else 1)
     figures = ReplayedFigures()
     clock = _ManualClock(trace, groups, figures, reads_per_day)
     for number, commit in enumerate(trace.commits):
@@ -571,21 +669,73 @@ class _ManualClock:
     def look(self, at: int, planner: Planner) -> None:
         """Ask the planner, and carry out what it chooses."""
         groups, options, time = self._groups, planner.options, format_instant_time(at, UTC)
-        trigger, older_than = options.table_trigger, None
-        if trigger is not None and not table_fires(trigger, groups.timeline(), Ages(time, UTC)).fires:
-            if not _keeps_objective(planner):
-                return
-            assert options.objective is not None
-            older_than = at - math.floor(due_from(options.objective) * 1000)
-            if groups.oldest is None or groups.oldest > older_than:
-                return  # no group can be due: what the planner would answer is known
-        snapshot = groups.snapshot(older_than=older_than)
+        trigger = options.table_trigger
+        fires = trigger is None or table_fires(trigger, groups.timeline(), Ages(time, UTC)).fires
+        due_until = _NEVER
+        if _keeps_objective(planner) and options.objective is not None:
+            due_until = at - math.floor(due_from(options.objective) * 1000)
+        if not fires and (groups.oldest is None or groups.oldest > due_until):
+            return  # no group can be due: what the planner would answer is known
+        if fires and _takes_all(options):
+            merges = groups.carry_out_fulls(at)
+            self._figures.merged(merges, jobs=1 if merges else 0)
+            return
+
+        def wanted(group: SizedGroup) -> bool:
+            """Not one for which the planner is known to choose nothing."""
+            if group.oldest is not None and group.oldest <= due_until:
+                return True
+            return fires and not group.is_settled and _may_pay(options, group, at, self._reads_superseded)
+
+        snapshot = groups.snapshot(wanted)
         if not snapshot.file_groups:
             return
-        outcome = planner(snapshot, time, {})
+        outcome = planner(snapshot, time, {}, profiles=groups.profiles(snapshot))
+        if fires and not _watches_clock(options):
+            groups.settle(outcome)
         merges = groups.carry_out(outcome, at)
         plans = 1 if outcome.form is Form.HYBRID else len({merge.choice for merge in merges})
         self._figures.merged(merges, jobs=plans if merges else 0)
+
+
+_NEVER = -1
+"""A moment before all logs."""
+
+
+def _takes_all(options: HybridOptions) -> bool:
+    """Whether each group with logs gets FULL, whatever its sizes are, so that the planner need not be asked: Hudi's
+    default."""
+    return replace(options, table_trigger=None) == HybridOptions(only=Choice.FULL)
+
+
+def _may_pay(options: HybridOptions, group: SizedGroup, at: int, reads_superseded: bool) -> bool:
+    """Whether the group may have a merge that pays, where that is what decides."""
+    if options.reads_per_day is None or options.price.is_off:
+        return True
+    oldest = at if group.oldest is None else group.oldest
+    base_at = oldest if group.base_bytes is None else group.base_at
+    sums = group.sums
+    return may_be_chosen(
+        base_bytes=sums.base_bytes,
+        log_bytes=sums.log_bytes,
+        logs=sums.logs,
+        superseded_bytes=sums.superseded_bytes if reads_superseded else 0,
+        superseded=sums.superseded,
+        base_seconds=at // 1000 - base_at // 1000,
+        oldest_seconds=at // 1000 - oldest // 1000,
+        sources_go=options.sources_retire,
+        reads=options.reads_per_day / DAY_SECONDS,
+        price=options.price.factor,
+    )
+
+
+def _watches_clock(options: HybridOptions) -> bool:
+    """Whether time alone may change what the rules choose for a group, the objective apart."""
+    return (
+        options.reads_per_day is not None
+        or (options.group_trigger is not None and options.group_trigger.counts_seconds)
+        or bool(options.selection.strategies)
+    )
 
 
 def _keeps_objective(planner: Planner) -> bool:
