@@ -166,6 +166,7 @@ bench-memory: .venv/ready ## Draw the peak memory of a merge over slices up to 5
 
 bench-planner-policy: .venv/ready ## Replay rules for compacting over sizes, beside the best that could have been done
 	$(BIN)/python -m benchmarks.planner_policy
+	$(BIN)/python -m benchmarks.replay_speed
 
 bench-planner: .venv/ready ## Time the planner over 100,000 file groups
 	$(BIN)/python -m benchmarks.planner
