@@ -13,10 +13,8 @@ reading 1 MiB costs a job:
     sources    where they *stay*, readers go on opening each log that a LOG has merged, until the next FULL, and in the
                layout `lsm_tree` they read it, too
 
-The optimum knows all writes and reads to come. It is a dynamic programme over intervals of writes, O(n^3): the cost of
-having the writes i to m in one component at m is the least, over all ways to divide i to m-1 into components, of their
-own costs, of what readers paid for each until m, and of the job. No rule can be cheaper under the same jobs. The
-optimum merges at a write, and takes a suffix of the logs, as the rules do.
+The optimum knows all writes and reads to come: `services/compaction/simulation/optimum.py`, which `lakeward simulate` has
+too. No rule can be cheaper under the same jobs.
 
 Seven families of traces, `--draws` of each: base 64 MiB to 1 GiB, hot rows 5 to 100 % of it, writes of 0.1 to 4 MiB,
 0.2 to 5 reads a write, each drawn on a logarithmic scale, but for *cold* (a read in a hundred writes) and *hot* (20).
@@ -41,6 +39,7 @@ from benchmarks.measure import keep_report, machine
 from lakeward.services.compaction.plan.decision import Choice
 from lakeward.services.compaction.plan.pay_back import HORIZON
 from lakeward.services.compaction.plan.planner import HybridCompactionPlanGenerator
+from lakeward.services.compaction.simulation.optimum import least_costs
 from lakeward.table.timeline.timeline_reader import LogCompaction
 from tests.synthetic_table import TOKEN, completed, file_group, minute, snapshot_of
 
@@ -120,23 +119,8 @@ def draw(family: str, chance: np.random.Generator) -> Trace:
 
 def optimum(trace: Trace) -> float:
     """The least that jobs and reads can cost together."""
-    count = len(trace.writes)
-    sizes, reading = trace.sizes, trace.reading
-    until = np.concatenate([[0.0, 0.0], np.cumsum(trace.reads)])  # reads before the write of that number
-    made = np.zeros((count + 1, count + 1))
-    rest = np.zeros(count + 2)
-    for m in range(1, count + 1):
-        rest[m] = sizes[m, m]
-        for i in range(m - 1, -1, -1):
-            b = slice(i, m)
-            paid = made[i, b] + reading[i, b] * (until[m] - until[b]) + sizes[i, b] + rest[i + 1 : m + 1]
-            rest[i] = paid.min()
-            made[i, m] = trace.job + WRITE * sizes[i, m] + rest[i]
-    rest[count + 1] = 0.0
-    for i in range(count, -1, -1):
-        paid = made[i, i:] + reading[i, i:] * (until[count + 1] - until[i : count + 1]) + rest[i + 1 :]
-        rest[i] = paid.min()
-    return float(rest[0])
+    history = (trace.sizes[None], trace.reading[None], trace.reads[None])
+    return float(least_costs(*history, job=trace.job, write=WRITE)[0])
 
 
 Component = tuple[int, int]

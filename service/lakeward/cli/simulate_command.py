@@ -38,6 +38,7 @@ from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.planner import COST, Planner, merge_settings, planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.compaction.plan.trigger import Trigger
+from lakeward.services.compaction.simulation.optimum import WRITES_MAX, Best, best_possible
 from lakeward.services.compaction.simulation.replay import (
     Fit,
     ReplayedFigures,
@@ -50,6 +51,7 @@ from lakeward.services.compaction.simulation.trace import Trace, parse_trace, wr
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _HAPPENED = "what happened"
+_BEST = "best possible"
 _AS_SET = ", as set"
 _OWN_OPTIONS = {"planner.policy": "--policy", "planner.reads": "--reads"}
 
@@ -137,6 +139,8 @@ def simulate(
         what = str(trace) if opened is None else opened.base_path
         check_is_long_enough(found, what)
         fit = measure_fit(found)
+        view.working("looking for the best that could have been done")
+        best = best_possible(found, model=fit.model, reads_per_day=policies.reads_per_day)
         replays: dict[str, ReplayedFigures] = {}
         for name, planner in policies.planners.items():
             replays[name] = replay(
@@ -146,7 +150,7 @@ def simulate(
                 reads_per_day=policies.reads_per_day,
                 on_step=partial(_say_replayed, view.working, name),
             )
-    shown = Simulated(what, found, fit, policies.reads_per_day, core_hour_price, replays)
+    shown = Simulated(what, found, fit, policies.reads_per_day, core_hour_price, replays, best)
     return Rendered(document=_as_json(shown), render=partial(_render, shown))
 
 
@@ -276,6 +280,13 @@ class Simulated:
     reads_per_day: float
     core_hour_price: float | None
     replays: Mapping[str, ReplayedFigures]
+    best: Best
+
+    def over_best(self, name: str) -> float | None:
+        """Core-seconds of jobs and readers over the least that was possible. None where all of them are estimates, or
+        nothing had to be done."""
+        least = self.best.core_seconds
+        return self.replays[name].core_seconds / least if self.fit.is_close and least > 0 else None
 
     def is_fact(self, name: str) -> bool:
         return name == _HAPPENED or self.fit.is_close
@@ -288,7 +299,7 @@ class Simulated:
         if self.core_hour_price is None or not self.is_fact(name):
             return None
         found = self.replays[name]
-        return (found.job_seconds + found.reader_seconds) / 3600 * self.core_hour_price
+        return found.core_seconds / 3600 * self.core_hour_price
 
 
 def _as_json(found: Simulated) -> dict[str, Any]:
@@ -308,12 +319,17 @@ def _as_json(found: Simulated) -> dict[str, Any]:
             "factor": None if fit.factor is None else round(fit.factor, 4),
             "is_close": fit.is_close,
         },
+        "best_possible": {
+            "core_seconds": round(found.best.core_seconds, 3),
+            "groups_in_windows": found.best.groups_in_windows,
+        },
         "policies": [_policy_as_json(found, name) for name in found.replays],
     }
 
 
 def _policy_as_json(found: Simulated, name: str) -> dict[str, Any]:
     figures, amplification, price = found.replays[name], found.amplification(name), found.price(name)
+    over_best = found.over_best(name)
     return {
         "policy": name.removesuffix(_AS_SET),
         "as_set": name.endswith(_AS_SET),
@@ -327,6 +343,7 @@ def _policy_as_json(found: Simulated, name: str) -> dict[str, Any]:
         "log": figures.logs,
         "job_core_seconds": round(figures.job_seconds, 3),
         "reader_core_seconds": round(figures.reader_seconds, 3),
+        "over_best": None if over_best is None else round(over_best, 4),
         "price": None if price is None else round(price, 4),
         "opened_logs_mean": round(figures.mean(lambda span: span.opened), 3),
         "opened_logs_max": figures.opened_max,
@@ -383,22 +400,25 @@ def _render_writes(found: Simulated, console: Terminal) -> None:
 
 def _render_reads(found: Simulated, console: Terminal) -> None:
     kinds = {"reads": Column.FIXED} | dict.fromkeys(("logs opened", "at most", "bytes over base"), Column.NUMBER)
-    kinds |= {"core time for logs": Column.NUMBER}
+    kinds |= dict.fromkeys(("core time for logs", "and of jobs", "over best"), Column.NUMBER)
     if found.core_hour_price is not None:
         kinds |= {"jobs and readers cost": Column.NUMBER}
     table = new_table(kinds)
     for name, figures in found.replays.items():
-        price = found.price(name)
+        price, over_best = found.price(name), found.over_best(name)
         cells = [
             name,
             f"{figures.mean(lambda span: span.opened):,.1f}",
             f"{figures.opened_max:,}",
             format_share(max(0.0, figures.mean(lambda span: span.amplification) - 1)),
             format_duration(figures.reader_seconds),
+            format_duration(figures.core_seconds),
+            "" if over_best is None else f"{over_best:,.2f}",
         ]
         if found.core_hour_price is not None:
             cells.append("" if price is None else f"{price:,.4f}")
         table.add_row(*cells)
+    table.add_row(_BEST, "", "", "", "", format_duration(found.best.core_seconds), "")
     console.print(table)
 
 
@@ -417,7 +437,16 @@ def _block(share: float) -> str:
 
 
 def _fit_lines(found: Simulated) -> list[str]:
-    fit, lines = found.fit, []
+    fit, lines = found.fit, [
+        f"{_BEST}: the least core time that jobs and readers could have taken together, had all writes and reads been "
+        "known before; without objective, caps and budget."
+    ]
+    if found.best.groups_in_windows:
+        groups = format_count(found.best.groups_in_windows, "file group")
+        lines.append(
+            f"Of {groups} with more than {WRITES_MAX} logs it is less than that: it was looked for in windows of "
+            f"{WRITES_MAX} logs, each of which begins merged."
+        )
     if fit.factor is None:
         lines.append(
             "No compaction was made in that time, so the model of sizes cannot be checked: ratios and money of other "

@@ -540,6 +540,11 @@ class ReplayedFigures:
     spans: list[Span] = field(default_factory=lambda: [Span() for _ in range(SPANS)])
 
     @property
+    def core_seconds(self) -> float:
+        """Of jobs and of readers."""
+        return self.job_seconds + self.reader_seconds
+
+    @property
     def service_bytes(self) -> int:
         return self.compaction_bytes + self.clustering_bytes
 
@@ -613,16 +618,16 @@ def replay(
         if number and number % _STEP_EACH == 0:
             on_step(number / len(trace.commits))
         if commit.at <= trace.begins:
-            _apply(groups, commit)
+            apply_commit(groups, commit)
             continue
         if planner is not None:
             clock.look_until(commit.at, planner)
         clock.advance(commit.at)
         if commit.author is CommitAuthor.COMPACTION:
             if planner is None:
-                figures.merged(_apply(groups, commit), jobs=1)
+                figures.merged(apply_commit(groups, commit), jobs=1)
             continue
-        _apply(groups, commit)
+        apply_commit(groups, commit)
         figures.wrote(commit)
         if planner is not None:
             clock.look(commit.at + 1, planner)
@@ -752,7 +757,7 @@ def _seconds_between_looks(planner: Planner) -> float | None:
     return min(steps, default=None)
 
 
-def _apply(groups: SizedGroups, commit: TracedCommit, *, by_model: bool = False) -> list[SizedMerge]:
+def apply_commit(groups: SizedGroups, commit: TracedCommit, *, by_model: bool = False) -> list[SizedMerge]:
     """The commit, with the sizes that its files had; what it merged, where it is a compaction.
 
     Args:
@@ -819,8 +824,8 @@ def measure_fit(trace: Trace) -> Fit:
     real_bytes = modelled_bytes = 0
     for commit in trace.commits:
         is_replayed = commit.at > trace.begins
-        done = _apply(real, commit)
-        guessed = _apply(modelled, commit, by_model=is_replayed)
+        done = apply_commit(real, commit)
+        guessed = apply_commit(modelled, commit, by_model=is_replayed)
         if is_replayed:
             real_bytes += sum(merge.written_bytes for merge in done)
             modelled_bytes += sum(merge.written_bytes for merge in guessed)
