@@ -42,6 +42,7 @@ from lakeward.services.compaction.simulation.optimum import WRITES_MAX, Best, be
 from lakeward.services.compaction.simulation.replay import (
     Fit,
     ReplayedFigures,
+    Span,
     check_is_long_enough,
     measure_fit,
     replay,
@@ -53,6 +54,12 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 _HAPPENED = "what happened"
 _BEST = "best possible"
 _AS_SET = ", as set"
+_STATES: Mapping[str, Callable[[Span], float]] = {
+    "bases": lambda span: span.base_bytes,
+    "logs": lambda span: span.log_bytes,
+    "merged_logs": lambda span: span.superseded_bytes,
+    "replaced": lambda span: span.replaced_bytes,
+}
 _OWN_OPTIONS = {"planner.policy": "--policy", "planner.reads": "--reads"}
 
 LastOption = Annotated[
@@ -350,11 +357,16 @@ def _policy_as_json(found: Simulated, name: str) -> dict[str, Any]:
         "read_amplification_mean": round(figures.mean(lambda span: span.amplification), 4),
         "storage_bytes_mean": round(figures.mean(lambda span: span.storage_bytes)),
         "storage_bytes_max": figures.storage_bytes_max,
+        "storage_by_state_mean": {name: round(figures.mean(of)) for name, of in _STATES.items()},
+        "longest_job_seconds": round(figures.longest_job_seconds, 3),
+        "writes_beside_jobs": figures.writes_beside,
+        "seconds_beside_jobs": round(figures.beside_seconds, 3),
         "spans": [
             {
                 "opened_logs": round(span.opened, 3),
                 "read_amplification": round(span.amplification, 4),
                 "storage_bytes": round(span.storage_bytes),
+                "storage_by_state": {name: round(of(span)) for name, of in _STATES.items()},
             }
             for span in figures.spans
         ],
@@ -373,6 +385,7 @@ def _render(found: Simulated, console: Terminal) -> None:
     )
     _render_writes(found, console)
     _render_reads(found, console)
+    _render_storage(found, console)
     _render_chart(found, console)
     for line in _fit_lines(found):
         console.print(line, highlight=False, markup=False)
@@ -422,14 +435,41 @@ def _render_reads(found: Simulated, console: Terminal) -> None:
     console.print(table)
 
 
-def _render_chart(found: Simulated, console: Terminal) -> None:
-    most = max(span.opened for figures in found.replays.values() for span in figures.spans)
-    if not most:
-        return
-    table = new_table({"logs that a query opens": Column.FIXED, f"over time, at most {most:,.0f}": Column.FIXED})
+def _render_storage(found: Simulated, console: Terminal) -> None:
+    kinds = {"storage": Column.FIXED} | dict.fromkeys(("bases", "logs", "merged logs", "replaced"), Column.NUMBER)
+    kinds |= dict.fromkeys(("longest job", "writes beside", "for"), Column.NUMBER)
+    table = new_table(kinds)
     for name, figures in found.replays.items():
-        table.add_row(name, "".join(_block(span.opened / most) for span in figures.spans))
+        table.add_row(
+            name,
+            *(format_size(figures.mean(of)) for of in _STATES.values()),
+            format_duration(figures.longest_job_seconds),
+            f"{figures.writes_beside:,}",
+            format_duration(figures.beside_seconds),
+        )
     console.print(table)
+
+
+def _render_chart(found: Simulated, console: Terminal) -> None:
+    for title, of, show in (
+        ("logs that a query opens", _opened_of, lambda most: f"{most:,.0f}"),
+        ("bytes in storage", _storage_of, format_size),
+    ):
+        most = max(of(span) for figures in found.replays.values() for span in figures.spans)
+        if not most:
+            continue
+        table = new_table({title: Column.FIXED, f"over time, at most {show(most)}": Column.FIXED})
+        for name, figures in found.replays.items():
+            table.add_row(name, "".join(_block(of(span) / most) for span in figures.spans))
+        console.print(table)
+
+
+def _opened_of(span: Span) -> float:
+    return span.opened
+
+
+def _storage_of(span: Span) -> float:
+    return span.storage_bytes
 
 
 def _block(share: float) -> str:
@@ -437,10 +477,13 @@ def _block(share: float) -> str:
 
 
 def _fit_lines(found: Simulated) -> list[str]:
-    fit, lines = found.fit, [
-        f"{_BEST}: the least core time that jobs and readers could have taken together, had all writes and reads been "
-        "known before; without objective, caps and budget."
-    ]
+    fit, lines = (
+        found.fit,
+        [
+            f"{_BEST}: the least core time that jobs and readers could have taken together, had all writes and reads been "
+            "known before; without objective, caps and budget."
+        ],
+    )
     if found.best.groups_in_windows:
         groups = format_count(found.best.groups_in_windows, "file group")
         lines.append(

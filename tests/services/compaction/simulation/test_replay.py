@@ -141,6 +141,37 @@ def test_a_clustering_is_the_same_for_all() -> None:
         assert found.spans[-1].opened == 0 and found.spans[-1].storage_bytes == 141 * MIB
 
 
+def test_storage_is_counted_by_state() -> None:
+    """Bases, logs, logs that a LOG merged, and what was replaced; together they are what lies there."""
+    found = replay(SIX, planner=RFC_103, model=SizeModel(), reads_per_day=0.0)
+    last, merged = found.spans[-1], round(distinct_bytes(5 * MIB, 100 * MIB / BASE_OF_LOG))
+    assert (last.base_bytes, last.log_bytes) == (100 * MIB, merged + MIB)
+    assert (last.superseded_bytes, last.replaced_bytes) == (5 * MIB, 0)
+    full = replay(SIX, planner=HUDI, model=SizeModel(), reads_per_day=0.0).spans[-1]
+    assert (full.base_bytes, full.log_bytes, full.superseded_bytes) == (100 * MIB, 2 * MIB, 0)
+    assert full.replaced_bytes == 104 * MIB and full.storage_bytes == 206 * MIB
+
+
+def test_writes_beside_a_job() -> None:
+    """A commit that was on its way while its own file group was merged is counted, for as long as both ran; one of
+    another group is not. The job takes what its model says; what happened, from its plan to its commit."""
+    six = SIX.commits
+    seconds = full_cost(base_bytes=100 * MIB, log_bytes=4 * MIB, logs=4).core_seconds
+    late = TracedCommit(at(4) + 1001, at(4.5), CommitAuthor.WRITER, (log(MIB),))
+    other = replace(late, files=(log(MIB, 1),))
+    for commit, writes_beside in ((late, 1), (other, 0)):
+        trace = replace(SIX, commits=(*six[:5], commit, *six[5:]))
+        found = replay(trace, planner=HUDI, model=SizeModel(), reads_per_day=0.0)
+        assert found.longest_job_seconds == pytest.approx(seconds, rel=0.02)
+        assert found.writes_beside == writes_beside
+        assert found.beside_seconds == pytest.approx(writes_beside * (seconds - 1), abs=0.01)
+    job = TracedCommit(at(4.2), at(4.4), CommitAuthor.COMPACTION, (base(100 * MIB),))
+    happened = replace(SIX, commits=(*six[:5], job, replace(late, began=at(4.3)), *six[5:]))
+    found = replay(happened, planner=None, model=SizeModel(), reads_per_day=0.0)
+    assert (found.longest_job_seconds, found.writes_beside) == (720.0, 1)
+    assert found.beside_seconds == pytest.approx(360.0)
+
+
 def groups() -> SizedGroups:
     return SizedGroups(SIX.groups, SIX.config, SizeModel())
 

@@ -159,7 +159,9 @@ def _windows(
     logs = life.logs
     if not logs:
         return
-    updates, inserts = (np.array([getattr(log, name) for log in logs], float) for name in ("update_bytes", "insert_bytes"))
+    updates, inserts = (
+        np.array([getattr(log, name) for log in logs], float) for name in ("update_bytes", "insert_bytes")
+    )
     whole = np.array([log.size for log in logs], float)
     moments = np.maximum([*(log.at for log in logs), ends], begins)
     after = np.diff(moments) * reads
@@ -229,5 +231,7 @@ def _window(
 def _cost(windows: Sequence[_Window]) -> float:
     if not windows:
         return 0.0
-    sizes, reading, reads = (np.stack([getattr(each, name) for each in windows]) for name in ("sizes", "reading", "reads"))
+    sizes, reading, reads = (
+        np.stack([getattr(each, name) for each in windows]) for name in ("sizes", "reading", "reads")
+    )
     return float(least_costs(sizes, reading, reads, job=OPERATION_SECONDS, write=0.0).sum())

@@ -13,7 +13,7 @@ Sizes after a merge are a model (`SizeModel`):
 Both are measured on the compactions of the trace. `measure_fit` says how good all of it is: the compactions that were
 really made, with their sizes by the model, each with the growth that was measured before it.
 
-A merge takes no time and conflicts with nothing; files that it replaced are kept for `KEPT_COMMITS` more commits.
+A merge is there at once and conflicts with nothing; for how long it would have run beside which commits is counted. Files that it replaced are kept for `KEPT_COMMITS` more commits.
 
 Touches: nothing.
 Keeps:   1. with the sizes that were, the compactions of a trace write what its commits say;
@@ -216,6 +216,8 @@ class SizedGroup:
     """Kept up to date: a group that nothing merges has thousands of logs."""
     oldest: int | None = None
     """When the oldest log completed that is in no base yet."""
+    merging: tuple[int, int] | None = None
+    """From when until when the last job ran that merged it."""
     known: tuple[FileGroup, SliceProfile] | None = None
     """What planners see, as long as nothing changes."""
     is_settled: bool = False
@@ -236,6 +238,7 @@ class SizedGroup:
 class SizedMerge:
     """A FULL or a LOG that was carried out."""
 
+    group: int
     choice: Choice
     cost: Cost
     written_bytes: int
@@ -345,7 +348,7 @@ class SizedGroups:
         group.dead, group.merged, group.sources, group.places = [], [], {}, {}
         self._oldest_known = False
         self._count(group)
-        return SizedMerge(Choice.FULL, cost, written, inserted, updated, written - old_bytes)
+        return SizedMerge(number, Choice.FULL, cost, written, inserted, updated, written - old_bytes)
 
     def log(self, number: int, *, began: int, at: int, run: Sequence[SizedLog], size: int | None = None) -> SizedMerge:
         """LOG over live logs that are neighbours."""
@@ -378,7 +381,23 @@ class SizedGroups:
             sums.superseded_bytes += cost.read_bytes
             if not group.base_bytes:
                 sums.merged_bytes += written - cost.read_bytes
-        return SizedMerge(Choice.LOG, cost, written, inserts, updates, 0)
+        return SizedMerge(number, Choice.LOG, cost, written, inserts, updates, 0)
+
+    def merging(self, merges: Sequence[SizedMerge], began: int, until: int) -> None:
+        """A job ran from then until then."""
+        for merge in merges:
+            if (group := self.groups.get(merge.group)) is not None:
+                group.merging = (began, until)
+
+    def beside(self, commit: TracedCommit) -> float:
+        """Seconds for which a commit was on its way beside jobs that merged a file group of it: the longest of these."""
+        longest = 0
+        for file in commit.files:
+            group = self.groups.get(file.group)
+            if group is not None and group.merging is not None:
+                began, until = group.merging
+                longest = max(longest, min(until, commit.at) - max(began, commit.began))
+        return longest / 1000
 
     def run_of(self, number: int, names: Sequence[str]) -> list[SizedLog]:
         """The live logs of these names."""
@@ -510,14 +529,27 @@ class Span:
     opened: float = 0.0
     """Logs that a query of all file groups opens."""
     amplification: float = 0.0
-    storage_bytes: float = 0.0
+    base_bytes: float = 0.0
+    log_bytes: float = 0.0
+    """Of logs that readers merge."""
+    superseded_bytes: float = 0.0
+    """Of logs that a LOG has merged: they lie in slices until the next FULL."""
+    replaced_bytes: float = 0.0
+    """What a FULL, a writer or a clustering has replaced, until a clean takes it."""
 
     def add(self, groups: SizedGroups, seconds: float) -> None:
         self.seconds += seconds
-        share = seconds / self.seconds if self.seconds else 0.0
-        self.opened += share * (groups.sums.opened - self.opened)
-        self.amplification += share * (groups.sums.amplification - self.amplification)
-        self.storage_bytes += share * (groups.storage_bytes - self.storage_bytes)
+        share, sums = seconds / self.seconds if self.seconds else 0.0, groups.sums
+        self.opened += share * (sums.opened - self.opened)
+        self.amplification += share * (sums.amplification - self.amplification)
+        self.base_bytes += share * (sums.base_bytes - self.base_bytes)
+        self.log_bytes += share * (sums.log_bytes - self.log_bytes)
+        self.superseded_bytes += share * (sums.superseded_bytes - self.superseded_bytes)
+        self.replaced_bytes += share * (groups.kept_bytes - self.replaced_bytes)
+
+    @property
+    def storage_bytes(self) -> float:
+        return self.base_bytes + self.log_bytes + self.superseded_bytes + self.replaced_bytes
 
 
 @dataclass(slots=True)
@@ -537,6 +569,12 @@ class ReplayedFigures:
     """Core-seconds for logs; reading bases costs each policy the same."""
     opened_max: int = 0
     storage_bytes_max: int = 0
+    longest_job_seconds: float = 0.0
+    """A job merges its file groups one after another, on one core; what happened has the time from plan to commit."""
+    writes_beside: int = 0
+    """Commits of writers that were on their way while a job merged a file group into which they wrote."""
+    beside_seconds: float = 0.0
+    """How long they were."""
     spans: list[Span] = field(default_factory=lambda: [Span() for _ in range(SPANS)])
 
     @property
@@ -625,8 +663,14 @@ def replay(
         clock.advance(commit.at)
         if commit.author is CommitAuthor.COMPACTION:
             if planner is None:
-                figures.merged(apply_commit(groups, commit), jobs=1)
+                merges = apply_commit(groups, commit)
+                figures.merged(merges, jobs=1)
+                groups.merging(merges, commit.began, commit.at)
+                figures.longest_job_seconds = max(figures.longest_job_seconds, (commit.at - commit.began) / 1000)
             continue
+        if commit.author is CommitAuthor.WRITER and (seconds := groups.beside(commit)) > 0:
+            figures.writes_beside += 1
+            figures.beside_seconds += seconds
         apply_commit(groups, commit)
         figures.wrote(commit)
         if planner is not None:
@@ -682,8 +726,7 @@ class _ManualClock:
         if not fires and (groups.oldest is None or groups.oldest > due_until):
             return  # no group can be due: what the planner would answer is known
         if fires and _takes_all(options):
-            merges = groups.carry_out_fulls(at)
-            self._figures.merged(merges, jobs=1 if merges else 0)
+            self._merged(groups.carry_out_fulls(at), at, plans=1)
             return
 
         def wanted(group: SizedGroup) -> bool:
@@ -699,8 +742,15 @@ class _ManualClock:
         if fires and not _watches_clock(options):
             groups.settle(outcome)
         merges = groups.carry_out(outcome, at)
-        plans = 1 if outcome.form is Form.HYBRID else len({merge.choice for merge in merges})
-        self._figures.merged(merges, jobs=plans if merges else 0)
+        self._merged(merges, at, plans=1 if outcome.form is Form.HYBRID else len({merge.choice for merge in merges}))
+
+    def _merged(self, merges: Sequence[SizedMerge], at: int, *, plans: int) -> None:
+        if not merges:
+            return
+        self._figures.merged(merges, jobs=plans)
+        seconds = sum(merge.cost.core_seconds for merge in merges)
+        self._figures.longest_job_seconds = max(self._figures.longest_job_seconds, seconds)
+        self._groups.merging(merges, at, at + math.ceil(seconds * 1000))
 
 
 _NEVER = -1
@@ -793,7 +843,7 @@ def _merge(groups: SizedGroups, commit: TracedCommit, file: TracedFile, size: in
     run = [log for log in live if (log.began in file.sources if file.sources else log.at <= commit.began)]
     if not run:
         groups.write_log(file.group, began=commit.began, at=commit.at, update_bytes=file.size, insert_bytes=0)
-        return SizedMerge(Choice.LOG, Cost(0, file.size, 0), file.size, 0, file.size, 0)
+        return SizedMerge(file.group, Choice.LOG, Cost(0, file.size, 0), file.size, 0, file.size, 0)
     return groups.log(file.group, began=commit.began, at=commit.at, run=run, size=size)
 
 
