@@ -13,8 +13,8 @@ reading 1 MiB costs a job:
     sources    where they *stay*, readers go on opening each log that a LOG has merged, until the next FULL, and in the
                layout `lsm_tree` they read it, too
 
-The optimum knows all writes and reads to come: `services/compaction/simulation/optimum.py`, which `lakeward simulate` has
-too. No rule can be cheaper under the same jobs.
+The optimum knows all writes and reads to come: `services/compaction/simulation/optimum.py`, which `lakeward simulate`
+has too. No rule can be cheaper under the same jobs.
 
 Seven families of traces, `--draws` of each: base 64 MiB to 1 GiB, hot rows 5 to 100 % of it, writes of 0.1 to 4 MiB,
 0.2 to 5 reads a write, each drawn on a logarithmic scale, but for *cold* (a read in a hundred writes) and *hot* (20).

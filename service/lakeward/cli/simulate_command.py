@@ -480,8 +480,8 @@ def _fit_lines(found: Simulated) -> list[str]:
     fit, lines = (
         found.fit,
         [
-            f"{_BEST}: the least core time that jobs and readers could have taken together, had all writes and reads been "
-            "known before; without objective, caps and budget."
+            f"{_BEST}: the least core time that jobs and readers could have taken together, had all writes and reads "
+            "been known before; without objective, caps and budget."
         ],
     )
     if found.best.groups_in_windows:

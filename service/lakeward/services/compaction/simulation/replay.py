@@ -13,7 +13,8 @@ Sizes after a merge are a model (`SizeModel`):
 Both are measured on the compactions of the trace. `measure_fit` says how good all of it is: the compactions that were
 really made, with their sizes by the model, each with the growth that was measured before it.
 
-A merge is there at once and conflicts with nothing; for how long it would have run beside which commits is counted. Files that it replaced are kept for `KEPT_COMMITS` more commits.
+A merge is there at once and conflicts with nothing; for how long it would have run beside commits is counted. Files
+that it replaced are kept for `KEPT_COMMITS` more commits.
 
 Touches: nothing.
 Keeps:   1. with the sizes that were, the compactions of a trace write what its commits say;
@@ -390,7 +391,7 @@ class SizedGroups:
                 group.merging = (began, until)
 
     def beside(self, commit: TracedCommit) -> float:
-        """Seconds for which a commit was on its way beside jobs that merged a file group of it: the longest of these."""
+        """Seconds for which a commit was on its way while a job merged a file group of it: the most of these."""
         longest = 0
         for file in commit.files:
             group = self.groups.get(file.group)
