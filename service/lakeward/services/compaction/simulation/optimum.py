@@ -73,7 +73,7 @@ def least_costs(sizes: Floats, reading: Floats, reads: Floats, *, job: float, wr
 @dataclass(frozen=True, slots=True)
 class Best:
     core_seconds: float
-    """Of jobs and of readers, for logs."""
+    """Jobs and readers of logs together."""
     groups_in_windows: int
     """Groups with more than `WRITES_MAX` writes, for which it is less than the least."""
 

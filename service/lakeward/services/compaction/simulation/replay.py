@@ -532,9 +532,9 @@ class Span:
     amplification: float = 0.0
     base_bytes: float = 0.0
     log_bytes: float = 0.0
-    """Of logs that readers merge."""
+    """Logs that readers merge."""
     superseded_bytes: float = 0.0
-    """Of logs that a LOG has merged: they lie in slices until the next FULL."""
+    """Logs that a LOG has merged lie in slices until the next FULL."""
     replaced_bytes: float = 0.0
     """What a FULL, a writer or a clustering has replaced, until a clean takes it."""
 
@@ -580,7 +580,7 @@ class ReplayedFigures:
 
     @property
     def core_seconds(self) -> float:
-        """Of jobs and of readers."""
+        """Jobs and readers together."""
         return self.job_seconds + self.reader_seconds
 
     @property
