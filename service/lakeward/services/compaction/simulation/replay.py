@@ -766,7 +766,9 @@ def _takes_all(options: HybridOptions) -> bool:
 
 def _may_pay(options: HybridOptions, group: SizedGroup, at: int, reads_superseded: bool) -> bool:
     """Whether the group may have a merge that pays, where that is what decides."""
-    if options.reads_per_day is None or options.price.is_off:
+    if options.reads is None or options.price.is_off:
+        return True
+    if (reads_per_day := options.reads.everywhere) is None:
         return True
     oldest = at if group.oldest is None else group.oldest
     base_at = oldest if group.base_bytes is None else group.base_at
@@ -780,7 +782,7 @@ def _may_pay(options: HybridOptions, group: SizedGroup, at: int, reads_supersede
         base_seconds=at // 1000 - base_at // 1000,
         oldest_seconds=at // 1000 - oldest // 1000,
         sources_go=options.sources_retire,
-        reads=options.reads_per_day / DAY_SECONDS,
+        reads=reads_per_day / DAY_SECONDS,
         price=options.price.factor,
     )
 
@@ -788,7 +790,7 @@ def _may_pay(options: HybridOptions, group: SizedGroup, at: int, reads_supersede
 def _watches_clock(options: HybridOptions) -> bool:
     """Whether time alone may change what the rules choose for a group, the objective apart."""
     return (
-        options.reads_per_day is not None
+        options.reads is not None
         or (options.group_trigger is not None and options.group_trigger.counts_seconds)
         or bool(options.selection.strategies)
     )
