@@ -56,9 +56,11 @@ from lakeward.daemon.status_report import table_detail
 from lakeward.daemon.web.access import access_to
 from lakeward.daemon.web.api import make_api
 from lakeward.daemon.web.http import HttpServer, make_http
+from lakeward.daemon.web.pushed_reads import PushedReads
 from lakeward.daemon.work.watcher import Watcher
 from lakeward.daemon.work.worker import Worker
 from lakeward.protocol.owner import Processes
+from lakeward.services.compaction.plan.planner import not_readers_of
 from lakeward.services.service import StoredIndexes
 from lakeward.state.migration import migrate
 from lakeward.state.records import DaemonRecord
@@ -71,6 +73,8 @@ CONTROLS_SECONDS = 2.0
 """How soon a pause or a cancellation is heard."""
 
 TRIM_SECONDS = 3600.0
+LEARN_SECONDS = 3600.0
+"""How soon the planner hears of another day's reads."""
 
 ENGINE_SECONDS = 30.0
 """Between two looks at whether the Spark session still answers, or is idle."""
@@ -254,11 +258,18 @@ class App:
             ending.callback(signal.signal, number, signal.signal(number, self._on_stop))
         ending.callback(signal.signal, signal.SIGHUP, signal.signal(signal.SIGHUP, self._on_reload))
         if serve:
+            reads = PushedReads(
+                tables=store.observations.tables,
+                not_readers=self._not_readers,
+                record=store.reads.record,
+                clock=clock,
+            )
             http = make_http(
                 registry=registry,
                 status=self._board.read,
                 detail=self._detail,
                 reload=self._reload,
+                take_read=reads.take,
                 clock=clock,
                 api=make_api(status=self._board.read, detail=self._detail, stored=StoreAnswers(store, clock)),
                 access=access_to(settings.service.listen, hosts=settings.http.hosts, token=settings.http_token),
@@ -282,6 +293,7 @@ class App:
             ("leases", service.keep_leases, LEASE_SECONDS / RENEWALS_PER_LEASE),
             ("controls", service.read_controls, CONTROLS_SECONDS),
             ("trim", service.trim, TRIM_SECONDS),
+            ("reads", service.learn_reads, LEARN_SECONDS),
             ("engine", self._check_engine, ENGINE_SECONDS),
         )
         for name, call, seconds in every:
@@ -405,6 +417,9 @@ class App:
             )
             self._show_after(partial(self._service.apply, reloaded.settings))
             return ReloadOutcome(True)
+
+    def _not_readers(self, name: str, base_path: str) -> tuple[str, ...]:
+        return not_readers_of(self._settings.table(name, base_path).planner)
 
     def _show_after(self, change: Callable[[], None]) -> None:
         """Have the loop do this now, and wait until pages show it."""

@@ -13,6 +13,7 @@ from lakeward.config.settings import LockSettings, Settings, TableSettings, Writ
 from lakeward.config.window import Window
 from lakeward.daemon.scheduling.schedule import Schedule
 from lakeward.protocol.job_kind import JobKind
+from lakeward.services.compaction.plan.learned_reads import LearnedReads
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.service import Care, Service
 from lakeward.state.records import CostRecord
@@ -35,6 +36,8 @@ class ServedTable:
     """Its short name on pages and in metrics, which it keeps while it is watched; empty for its name."""
     costs: tuple[CostRecord, ...] = ()
     """What its newest jobs took of which that was predicted, oldest first."""
+    learned: LearnedReads | None = None
+    """How often readers read it, as reads showed that were reported."""
 
     @property
     def locks(self) -> LockSettings:
@@ -72,6 +75,7 @@ class ServedTable:
             planned_by or {},
             self.is_serviced,
             self.costs,
+            self.learned,
         )
 
     def with_cost(self, cost: CostRecord) -> ServedTable:

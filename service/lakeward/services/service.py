@@ -217,6 +217,8 @@ class Care(Generic[Rules]):
     """Something is said about the table's other writers."""
     costs: tuple[KeptCost, ...] = ()
     """What the newest jobs on the table took of which that was predicted, oldest first; none without a daemon."""
+    learned: Any = None
+    """How often readers read the table, for the service that asks; None where that is not known."""
 
 
 class TableRules(Protocol):

@@ -42,6 +42,7 @@ from lakeward.state.store_tables import (
     observed_plans,
     past_decisions,
     plannings,
+    read_days,
     storable,
     storage_samples,
     watched_tables,
@@ -259,7 +260,7 @@ def _decisions_of(table: str) -> Select[Any]:
 
 
 def _delete_observations(connection: Connection, table: str) -> None:
-    kinds = (plannings, decisions, past_decisions, observed_plans, observed_operations, storage_samples)
+    kinds = (plannings, decisions, past_decisions, observed_plans, observed_operations, storage_samples, read_days)
     for kind in kinds:
         connection.execute(delete(kind).where(kind.c.table_name == table))
 

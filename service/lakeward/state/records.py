@@ -337,6 +337,16 @@ class EventRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadsOfDay:
+    """The reads of a partition on a day."""
+
+    partition_path: str
+    day: int
+    """Days since the epoch."""
+    reads: int
+
+
+@dataclass(frozen=True, slots=True)
 class Retention:
     """What `trim` keeps. Whatever is younger than the days and within the rows stays."""
 
@@ -351,6 +361,10 @@ class Retention:
     cost_days: float = 400
     """How long it is remembered what jobs took; the jobs themselves go before."""
     cost_rows: int = 400_000
+    read_days: float = 28
+    """How long it is remembered how often partitions were read on a day."""
+    recent_read_days: float = 2
+    """How long a read is known, so that it counts once."""
     control_days: float = 90
     write_days: float = 1
     """How long the id of a write is remembered; a retry comes within minutes."""

@@ -1,6 +1,6 @@
 """What Lakeward remembers across restarts: one database, opened once, and its subjects.
 
-    Store -> observations, jobs, index builds, controls, events, leases, daemons
+    Store -> observations, reads, jobs, index builds, controls, events, leases, daemons
           -> StoreAccess -> Database -> SQLite or PostgreSQL
 
 Nothing in here is the truth about a table. Decisions and plans are what a daemon saw; a job is a promise whose
@@ -41,6 +41,7 @@ from lakeward.state.lease_rows import LeaseRows
 from lakeward.state.migration import ensure_usable, migrate_database
 from lakeward.state.observations import SLOT_SECONDS, Observations
 from lakeward.state.past_decisions import thinned
+from lakeward.state.reads import Reads
 from lakeward.state.records import (
     ControlRecord,
     DaemonRecord,
@@ -65,6 +66,8 @@ from lakeward.state.store_tables import (
     jobs,
     parked_groups,
     past_decisions,
+    read_days,
+    recent_reads,
     storage_samples,
     store_identity,
 )
@@ -288,6 +291,7 @@ class Store:
         self._retention = retention
         self._access = access = StoreAccess(database, clock=clock, on_operation=on_operation)
         self.observations = Observations(access)
+        self.reads = Reads(access)
         self.jobs = Jobs(access)
         self.index_builds = IndexBuilds(access)
         self.controls = Controls(access)
@@ -335,6 +339,8 @@ class Store:
                 (jobs, and_(ended, _beyond(jobs, [jobs.c.began_at.desc(), jobs.c.id], jobs.c.id, keep.job_rows))),
                 (job_costs, older(job_costs.c.ended_at, keep.cost_days)),
                 (job_costs, _beyond(job_costs, [job_costs.c.ended_at.desc()], job_costs.c.job_id, keep.cost_rows)),
+                (read_days, read_days.c.day < (now - keep.read_days * DAY_SECONDS) // DAY_SECONDS),
+                (recent_reads, older(recent_reads.c.at, keep.recent_read_days)),
                 (attempts, and_(attempts.c.job_id.not_in(select(jobs.c.id)), older(attempts.c.began_at, 1))),
                 (controls, older(controls.c.ended_at, keep.control_days)),
                 (controls, older(controls.c.until, keep.control_days)),

@@ -5,6 +5,7 @@
     about our work    jobs  attempts  job_costs  cleaner_progress  index_builds  index_checkpoints
     between daemons   leases  daemons
     from an operator  controls  parked_groups
+    from engines      read_days  recent_reads
     about the past    events
     of the store      store_identity  schema_version  applied_writes
 
@@ -317,6 +318,26 @@ parked_groups = Table(
     Column("failures", BigInteger, nullable=False),
     Column("parked_at", Double, nullable=False),
     Column("until", Double),
+)
+
+# ------------------------------------------------------------------------------------------------ from engines
+
+read_days = Table(
+    "read_days",
+    metadata,
+    Column("table_name", StorableText, primary_key=True),
+    Column("partition_path", StorableText, primary_key=True),
+    Column("day", BigInteger, primary_key=True, autoincrement=False),
+    Column("reads", BigInteger, nullable=False),
+)
+"""`day` counts days since the epoch."""
+
+recent_reads = Table(
+    "recent_reads",
+    metadata,
+    Column("digest", StorableText, primary_key=True),
+    Column("at", Double, nullable=False),
+    Index(None, "at"),
 )
 
 # ------------------------------------------------------------------------------------------------ about the past

@@ -912,6 +912,30 @@ def test_what_jobs_took_is_known_after_a_restart(root: Path, tmp_path: Path) -> 
     assert costs_of(second, table) == (cost,)
 
 
+def test_what_readers_read_is_known_to_plans(root: Path, tmp_path: Path) -> None:
+    """From the store when the table is added, and again when the hour is over."""
+    table = str(copy_golden("v9", root / "orders"))
+    clock = SkippingClock()
+    store = open_store("sqlite://", clock=clock)
+
+    def read(days_ago: int, path: str = "p") -> None:
+        at = clock.now() - days_ago * 86400
+        store.reads.record(table, [path], requester="bi", application="a", at=at)
+
+    for days_ago in range(4):
+        read(days_ago)
+    serving = Serving(root, tmp_path / "state", store=store)
+    serving.run(5)
+    found = serving.status().table(table)
+    assert found is not None and found.served.learned is not None
+    assert (found.served.learned.reads, found.served.learned.days) == (2, 2)
+    read(1, "q")
+    serving.service.learn_reads()
+    serving.run(5)
+    found = serving.status().table(table)
+    assert found is not None and found.served.learned is not None and found.served.learned.reads == 3
+
+
 def costs_of(serving: Serving, table: str) -> tuple[CostRecord, ...]:
     """What the daemon knows of what the table's jobs took."""
     status = serving.status().table(table)

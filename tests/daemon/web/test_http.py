@@ -14,12 +14,13 @@ from starlette.responses import Response
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
-from lakeward.base.errors import UsageError
+from lakeward.base.errors import NotFound, StoreUnavailable, UsageError
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.status import ReloadOutcome, ServicePhase, ServiceStatus, TablePage
 from lakeward.daemon.web.access import AccessRules
 from lakeward.daemon.web.http import LOOP_SILENT_SECONDS_MAX, SECURITY_HEADERS, HttpServer, make_http
 from lakeward.daemon.web.pages import table_link
+from lakeward.daemon.web.pushed_reads import REPORT_BYTES_MAX
 from tests.daemon.scrape import compare, value
 from tests.daemon.synthetic_status import detail, hostile_tables, service, varied_tables
 
@@ -49,9 +50,17 @@ class Daemon:
     status: ServiceStatus = field(default_factory=lambda: service(*varied_tables()))
     outcome: ReloadOutcome = field(default_factory=lambda: ReloadOutcome(True))
     reloads: int = 0
+    reads: list[bytes] = field(default_factory=list)
+    read_fails: Exception | None = None
     clock: StillClock = field(default_factory=lambda: StillClock(1000.0))
     asked: list[str] = field(default_factory=list)
     detail: Callable[[str], TablePage | None] | None = None
+
+    def take_read(self, body: bytes) -> int:
+        self.reads.append(body)
+        if self.read_fails is not None:
+            raise self.read_fails
+        return len(self.reads)
 
     def reload(self) -> ReloadOutcome:
         self.reloads += 1
@@ -79,6 +88,7 @@ def make_app(daemon: Daemon, access: AccessRules | None = None) -> ASGIApp:
         status=lambda: daemon.status,
         detail=lambda name: (daemon.detail or daemon.find)(name),
         reload=daemon.reload,
+        take_read=daemon.take_read,
         clock=daemon.clock,
         api=NO_API,
         access=access,
@@ -274,6 +284,36 @@ def test_no_page_of_another_origin_can_ask_for_a_reload(
     assert daemon.reloads == int(allowed)
 
 
+def test_an_engine_reports_a_read(client: TestClient, daemon: Daemon):
+    """It is counted, or refused with why; no page of another origin can, and its size is bounded."""
+    answer = client.post("/-/reads", content=b"one")
+    assert (answer.status_code, answer.json(), daemon.reads) == (200, {"counted": 1}, [b"one"])
+    assert answer.headers["cache-control"] == "no-store"
+    assert client.get("/-/reads").status_code == 405
+    assert client.post("/-/reads", content=b"x", headers={"Origin": "http://evil.example"}).status_code == 403
+    assert client.post("/-/reads", content=b"x" * (REPORT_BYTES_MAX + 1)).status_code == 413
+    assert daemon.reads == [b"one"]
+    assert client.post("/-/reads", content=b"x" * REPORT_BYTES_MAX).status_code == 200
+    for error, code in (
+        (UsageError("It is no JSON."), 400),
+        (NotFound("No such table."), 404),
+        (StoreUnavailable("It is away."), 503),
+        (RuntimeError("secret-of-the-inside"), 500),
+    ):
+        daemon.read_fails = error
+        refused = client.post("/-/reads", content=b"x")
+        assert refused.status_code == code
+        assert "secret-of-the-inside" not in refused.text and refused.json()["problems"]
+
+
+def test_a_read_is_reported_with_the_token(daemon: Daemon):
+    client = TestClient(make_app(daemon, AccessRules(token="a-token-of-some-length")), base_url="http://127.0.0.1:8490")
+    assert client.post("/-/reads", content=b"x").status_code == 401
+    headers = {"Authorization": "Bearer a-token-of-some-length"}
+    assert client.post("/-/reads", content=b"x", headers=headers).status_code == 200
+    assert daemon.reads == [b"x"]
+
+
 @pytest.mark.slow
 def test_an_answer_that_cannot_be_made_says_so_and_no_more(
     client: TestClient, daemon: Daemon, caplog: pytest.LogCaptureFixture
@@ -300,6 +340,7 @@ def server(daemon: Daemon) -> Iterator[HttpServer]:
         status=lambda: daemon.status,
         detail=daemon.find,
         reload=daemon.reload,
+        take_read=daemon.take_read,
         clock=daemon.clock,
         api=NO_API,
     )
@@ -382,6 +423,7 @@ def make_nothing():
         status=lambda: daemon.status,
         detail=daemon.find,
         reload=daemon.reload,
+        take_read=daemon.take_read,
         clock=daemon.clock,
         api=NO_API,
     )

@@ -42,6 +42,7 @@ class Served:
             status=self.status,
             detail=lambda name: next((detail(each) for each in self.tables if each.name == name), None),
             reload=lambda: ReloadOutcome(True),
+            take_read=len,
             clock=SkippingClock(),
             api=Response(status_code=404),
         )

@@ -13,7 +13,7 @@ Keeps:   1. the loop never waits for the store;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -36,6 +36,7 @@ from lakeward.protocol.job_report import JobReport, WorkProblem
 from lakeward.protocol.problem import problem_of
 from lakeward.protocol.progress import DeletedSoFar
 from lakeward.services.compaction.plan.decision import Decision
+from lakeward.services.compaction.plan.learned_reads import DAYS_MAX, LearnedReads, day_of_time, learn
 from lakeward.state.records import (
     AttemptRecord,
     CleanerProgress,
@@ -88,6 +89,8 @@ class Remembered:
     controls: Sequence[ControlRecord]
     costs: tuple[CostRecord, ...] = ()
     """What its newest jobs took of which that was predicted, oldest first."""
+    learned: LearnedReads | None = None
+    """How often readers read it."""
 
 
 class Recorder:
@@ -135,7 +138,13 @@ class Recorder:
         jobs = self._store.jobs.latest(name, limit=JOBS_REMEMBERED)
         in_force = self._store.controls.in_force(now)
         costs = self._store.jobs.predicted_costs(name, COSTS_MAX)
-        return Remembered(watched, jobs, parked, in_force, costs)
+        return Remembered(watched, jobs, parked, in_force, costs, self.learned([name])[name])
+
+    def learned(self, names: Iterable[str]) -> dict[str, LearnedReads | None]:
+        """How often readers read these tables. On the store's lane, by `ask`."""
+        today = day_of_time(self._clock.now())
+        days = {name: self._store.reads.days(name, since_day=today - DAYS_MAX) for name in names}
+        return {name: learn(of_table, today=today) for name, of_table in days.items()}
 
     def answered(self) -> None:
         if not self._outbox.is_blocked and self.store_problem is not None:

@@ -92,6 +92,7 @@ from lakeward.format.timeline.instant import format_instant_time
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobReport, JobResult
 from lakeward.protocol.problem import is_foreseen, problem_of, problems_of
+from lakeward.services.compaction.plan.learned_reads import LearnedReads
 from lakeward.state.records import ControlRecord, JobRecord
 from lakeward.state.records import TargetKind as StoredTarget
 from lakeward.state.store import Store
@@ -379,6 +380,15 @@ class DaemonLoop:
         """Let the store forget what is old, and jobs whose daemons are gone."""
         self._recorder.trim()
 
+    def learn_reads(self) -> None:
+        """Let the planner know how often tables are read by now."""
+        self._recorder.ask(partial(self._recorder.learned, tuple(self._tables)), self._reads_learned)
+
+    def _reads_learned(self, learned: Mapping[str, LearnedReads | None]) -> None:
+        for name, reads in learned.items():
+            if (table := self._tables.get(name)) is not None:
+                self._tables[name] = replace(table, learned=reads)
+
     # ----------------------------------------------------------------------------------------------- tables
 
     def _not_discovered(self, error: Exception) -> None:
@@ -446,7 +456,7 @@ class DaemonLoop:
         if table.serviced_since is None and table.is_serviced:  # the settings changed while the store was asked
             table = replace(table, serviced_since=self._clock.now())
             self._recorder.serviced(table)
-        table = replace(table, shown_as=self._short_name(name), costs=remembered.costs)
+        table = replace(table, shown_as=self._short_name(name), costs=remembered.costs, learned=remembered.learned)
         self._tables[name] = table
         self._log.info("table added", table=name, base_path=base_path)
         self.jobs.learn(remembered.jobs)

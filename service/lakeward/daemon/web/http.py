@@ -6,12 +6,13 @@ It runs on a thread of its own and reads values that the loop left (`daemon/stat
     /tables/NAME             one table                  /-/ready    /readyz             tables are serviced
     /metrics                 text or OpenMetrics        /-/reload   POST, same origin   read the configuration again
     /style.css  /icon.svg    /openapi.json              /api/v1alpha/…      for programs (`daemon/web/api.py`)
+                                                       /-/reads    POST, same origin   a read that an engine reports
 
 Who may ask is in `daemon/web/access.py`, how many at a time in `daemon/web/connections.py`.
 
 Touches: one TCP port.
 Keeps:   1. every answer has the same security headers, errors included, and lets nothing be kept but the stylesheet;
-         2. nothing but POST /-/reload has an effect, and no page of another origin can ask for it;
+         2. nothing but POST /-/reload and /-/reads has an effect, and no page of another origin can ask for them;
          3. an answer never holds a traceback;
          4. what is refused for its host or for want of a token says nothing about any table, not even that it is there.
 """
@@ -31,6 +32,7 @@ import uvicorn
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -39,13 +41,15 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lakeward.base.clock import Clock
-from lakeward.base.errors import UsageError
+from lakeward.base.errors import LakewardError, NotFound, UsageError
 from lakeward.base.quantities import format_duration
 from lakeward.daemon.status import ReloadOutcome, ServicePhase, ServiceStatus, TablePage
 from lakeward.daemon.web.access import AccessRules, Denial
 from lakeward.daemon.web.api import problem
 from lakeward.daemon.web.connections import BoundedConnection, BoundedServer, ConnectionLimits, Seldom
 from lakeward.daemon.web.pages import GroupQuery, Pages, table_of_link
+from lakeward.daemon.web.pushed_reads import REPORT_BYTES_MAX
+from lakeward.protocol.problem import problem_of
 from lakeward.surface.documents import API
 
 LOOP_SILENT_SECONDS_MAX = 60.0
@@ -67,6 +71,10 @@ Endpoint = Callable[[Request], Response]
 _log = structlog.stdlib.get_logger(__name__)
 
 _HEADER_BYTES_MAX = 16 * 1024
+_OTHER_ORIGIN = "Asked by a page of another origin."
+_WENT_WRONG = "The answer could not be made. What went wrong is in the daemon's log."
+_CODES = ((UsageError, 400), (NotFound, 404))
+"""What is answered for errors; for others, that the store does not answer."""
 
 HTML = "text/html; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
@@ -79,6 +87,7 @@ def make_http(
     status: Callable[[], ServiceStatus],
     detail: Callable[[str], TablePage | None],
     reload: Callable[[], ReloadOutcome],
+    take_read: Callable[[bytes], int],
     clock: Clock,
     api: ASGIApp,
     access: AccessRules | None = None,
@@ -90,6 +99,7 @@ def make_http(
         status: the newest one; called often, from several threads, and must not wait for anything.
         detail: of a table by its name, None for one that is not watched. Called from threads of its own.
         reload: reloads the configuration, and answers when it is in force or refused.
+        take_read: counts a read that an engine reports, and says how many reads it were (`pushed_reads.py`).
     """
     pages = Pages()
 
@@ -126,9 +136,27 @@ def make_http(
 
     def reload_(request: Request) -> Response:
         if not _is_same_origin(request):
-            return _answer(_json(False, ("Asked by a page of another origin.",)), JSON, 403)
+            return _answer(_json(False, (_OTHER_ORIGIN,)), JSON, 403)
         outcome = reload()
         return _answer(_json(outcome.applied, outcome.problems), JSON, 200 if outcome.applied else 500)
+
+    async def reads(request: Request) -> Response:
+        if not _is_same_origin(request):
+            return _answer(_json(False, (_OTHER_ORIGIN,)), JSON, 403)
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > REPORT_BYTES_MAX:
+                return _answer(_json(False, (f"A report has {REPORT_BYTES_MAX} bytes at most.",)), JSON, 413)
+        try:
+            counted = await run_in_threadpool(take_read, body)
+        except LakewardError as error:
+            code = next((code for kind, code in _CODES if isinstance(error, kind)), 503)
+            return _answer(_json(False, (problem_of(error).text,)), JSON, code)
+        except Exception:
+            _log.exception("a read could not be counted")
+            return _answer(_json(False, (_WENT_WRONG,)), JSON, 500)
+        return _answer(json.dumps({"counted": counted}) + "\n", JSON)
 
     def style(request: Request) -> Response:
         return _answer(pages.stylesheet, "text/css; charset=utf-8", cache="max-age=31536000, immutable")
@@ -152,8 +180,7 @@ def make_http(
             except Exception:
                 # Here and not in Starlette's own handler, which would raise it once more for uvicorn to log.
                 _log.exception("a request could not be answered", path=request.url.path)
-                text = "The answer could not be made. What went wrong is in the daemon's log."
-                return _answer(pages.message("Something went wrong", text), status_code=500)
+                return _answer(pages.message("Something went wrong", _WENT_WRONG), status_code=500)
 
         return Route(path, guarded, methods=list(methods) or None)
 
@@ -165,6 +192,7 @@ def make_http(
             *(route(path, healthy) for path in ("/-/healthy", "/healthz", "/livez")),
             *(route(path, ready) for path in ("/-/ready", "/readyz")),
             route("/-/reload", reload_, "POST"),
+            Route("/-/reads", reads, methods=["POST"]),
             route("/style.css", style),
             route("/icon.svg", icon),
             route("/openapi.json", description),

@@ -152,7 +152,7 @@ class TableCompaction(Service[Planner]):
     def plan(self, snapshot: TableSnapshot, at: str, care: Care[Planner]) -> PlanOutcome:
         memory, slices = care.memory, snapshot.latest_slices
         excluded = {**memory.unmergeable(slices), **care.excluded}
-        return _priced(care)(snapshot, at, excluded, memory.whole(slices), memory.without_log(slices))
+        return _informed(care)(snapshot, at, excluded, memory.whole(slices), memory.without_log(slices))
 
     def run(self, table: ServicedTable, care: Care[Planner], order: JobOrder) -> JobReport:
         report = _DOES[order.kind](_compactor(table, care, order), care, order)
@@ -174,8 +174,10 @@ def _planner(table: CompactionKeys, trigger: Trigger | None) -> Planner:
     )
 
 
-def _priced(care: Care[Planner]) -> Planner:
-    return care.rules.priced(price_of(_past_merges(care), at_first=care.rules.options.price.factor))
+def _informed(care: Care[Planner]) -> Planner:
+    """The planner with what jobs and readers of the table showed."""
+    price = price_of(_past_merges(care), at_first=care.rules.options.price.factor)
+    return care.rules.priced(price).learning(care.learned)
 
 
 def _past_merges(care: Care[Planner]) -> list[PastMerge]:
@@ -207,7 +209,7 @@ MODEL_HOLDS = "The job took what was predicted: the table is planned by what pay
 def _compactor(table: ServicedTable, care: Care[Planner], order: JobOrder) -> Compactor:
     return Compactor(
         table,
-        planner=_priced(care),
+        planner=_informed(care),
         choose_dispatcher=order.choose,
         run_operation=order.task(run_operation_at),
         excluded=care.excluded,
@@ -228,7 +230,7 @@ def _expire_plans(compactor: Compactor, care: Care[Planner], order: JobOrder) ->
 
 def _compact(compactor: Compactor, care: Care[Planner], order: JobOrder) -> JobReport:
     report = compactor.compact()
-    compacted = replace(_compacted(report), cost=cost_of(report, _priced(care).options), own=report)
+    compacted = replace(_compacted(report), cost=cost_of(report, _informed(care).options), own=report)
     _keep_found_in_logs(care.memory, order, report)
     if report.damage:
         order.doubt()

@@ -21,7 +21,7 @@ from lakeward.services.compaction.plan.decision import (
     Reason,
 )
 from lakeward.services.compaction.plan.pay_back import LIVE_LOGS_MAX, OPENED_LOGS_MAX
-from lakeward.services.compaction.plan.read_rates import RateSource
+from lakeward.services.compaction.plan.read_rates import LEARNED_DAYS, RateSource
 from lakeward.table.table_config import PARTIAL_UPDATE_MODE
 from lakeward.table.table_version import LOG_COMPACTION_VERSION
 
@@ -212,6 +212,9 @@ def _source(numbers: Mapping[str, int | float]) -> str:
         return " (as planner.reads says)"
     if RateSource.OF_PROPERTY.value in numbers:
         return " (as the table's property says)"
+    if (reads := numbers.get(RateSource.LEARNED.value)) is not None:
+        days = format_count(int(numbers[LEARNED_DAYS]), "day")
+        return f" (learned from {format_count(int(reads), 'read')} of the table in the last {days})"
     return " (assumed)" if RateSource.ASSUMED.value in numbers else ""
 
 

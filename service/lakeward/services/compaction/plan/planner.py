@@ -30,7 +30,7 @@ from lakeward.services.compaction.plan.decision import Choice, Form, PlanOutcome
 from lakeward.services.compaction.plan.group_rules import GroupRules
 from lakeward.services.compaction.plan.hybrid_options import HybridOptions
 from lakeward.services.compaction.plan.price import PRICE_MAX, Price
-from lakeward.services.compaction.plan.read_rates import ReadRates, parse_rates
+from lakeward.services.compaction.plan.read_rates import Learned, ReadRates, parse_rates
 from lakeward.services.compaction.plan.selection import GroupFilter, Selection, parse_strategies
 from lakeward.services.compaction.plan.setting_keys import SETTINGS
 from lakeward.services.compaction.plan.slice_profile import SliceProfile
@@ -110,6 +110,12 @@ class Planner:
         """The same at what merges take on a table."""
         return Planner(HybridCompactionPlanGenerator(replace(self.options, price=price)))
 
+    def learning(self, learned: Learned | None) -> Planner:
+        """The same, with what reads of the table showed."""
+        if (reads := self.options.reads) is None:
+            return self
+        return Planner(HybridCompactionPlanGenerator(replace(self.options, reads=replace(reads, learned=learned))))
+
     def __call__(
         self,
         snapshot: TableSnapshot,
@@ -151,6 +157,11 @@ def planner_of(
     return Planner(HybridCompactionPlanGenerator(options))
 
 
+def not_readers_of(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Patterns of the names of requesters and applications whose reads do not count."""
+    return _patterns(settings.get("planner.not_readers", ""))
+
+
 def is_by_cost(settings: Mapping[str, str]) -> bool:
     """Whether what pays is merged, so that no objective holds but an operator's."""
     return settings.get("planner.policy") == COST
@@ -171,6 +182,10 @@ def _policy(text: str) -> bool:
     if text not in ("rfc-103", COST):
         raise ValueError("Write rfc-103 or cost.")
     return text == COST
+
+
+def _patterns(text: str) -> tuple[str, ...]:
+    return tuple(pattern for each in text.split(",") if (pattern := each.strip()))
 
 
 def _price(text: str) -> float:
@@ -228,6 +243,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
 _PRICE: dict[str, tuple[str, Callable[[str], Any]]] = {
     "planner.policy": ("by_cost", _policy),
     "planner.reads": ("reads", parse_rates),
+    "planner.not_readers": ("not_readers", _patterns),
     "planner.price": ("price", _price),
 }
 _TABLE_TRIGGER: dict[str, tuple[str, Callable[[str], Any]]] = {

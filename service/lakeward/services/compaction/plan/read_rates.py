@@ -1,15 +1,17 @@
-"""How often readers scan a partition: what an operator says of it, and else what is assumed.
+"""How often readers scan a partition: what an operator says of it, else what was learned, or is assumed.
 
     planner.reads = "200/day"                                  each partition
     planner.reads = "<7d: 200/day, archive/*: 0/day, 1/day"    the first that fits: by the age of the day that the
                                                                path names, by a pattern, the rest
 
-What the configuration says comes first. Partitions that it leaves out are asked of the table's property `PROPERTY`.
+What the configuration says comes first. Partitions that it leaves out are asked of the table's property `PROPERTY`,
+and then of what reads showed.
 
 Nothing here depends on what was merged: a partition's age is that of the day in its path, and of no file.
 
 Touches: nothing.
-Keeps:   1. the first rule that fits a partition is its rate, and those of the configuration come first.
+Keeps:   1. the first rule that fits a partition is its rate, and those of the configuration come first; what was
+            learned counts where none fits.
 See:     docs/decisions/0175-read-rates.md
 """
 
@@ -21,6 +23,7 @@ import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from typing import Protocol
 
 from lakeward.base.errors import LakewardError, UsageError
 from lakeward.base.quantities import DAY_SECONDS, parse_duration
@@ -34,6 +37,7 @@ PROPERTY = "lakeward.planner.reads"
 
 _UNITS_OF_DAY = {"minute": 1440.0, "hour": 24.0, "day": 1.0, "week": 1 / 7}
 _YOUNGER = "<"
+LEARNED_DAYS = "reads_learned_days"
 _DAY = re.compile(
     r"(?:^|[/=])(\d{4})(?:(\d\d)(\d\d)|-(\d\d)-(\d\d)|/(?:[^/=]*=)?(\d{1,2})/(?:[^/=]*=)?(\d{1,2}))(?!\d)"
 )
@@ -44,6 +48,7 @@ class RateSource(StrEnum):
 
     SAID = "reads_said"
     OF_PROPERTY = "reads_of_property"
+    LEARNED = "reads_learned"
     ASSUMED = "reads_assumed"
 
 
@@ -51,6 +56,10 @@ class RateSource(StrEnum):
 class ReadRate:
     per_day: float
     source: RateSource
+    reads: int = 1
+    """Reads of the table that it was learned from."""
+    days: int = 0
+    """The days on which."""
 
     @property
     def per_second(self) -> float:
@@ -59,7 +68,8 @@ class ReadRate:
     @property
     def numbers(self) -> dict[str, int | float]:
         """What a decision says of it."""
-        return {"reads_per_day": round(self.per_day, 3), self.source.value: 1}
+        of_days: dict[str, int | float] = {LEARNED_DAYS: self.days} if self.source is RateSource.LEARNED else {}
+        return {"reads_per_day": round(self.per_day, 3), self.source.value: self.reads, **of_days}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +88,21 @@ class RateRule:
         return day is not None and (today - day).days * DAY_SECONDS < self.younger_than
 
 
+class Learned(Protocol):
+    """What reads of the table showed (`learned_reads.py`)."""
+
+    @property
+    def reads(self) -> int: ...
+    @property
+    def days(self) -> int: ...
+    def per_day(self, partition_path: str) -> float: ...
+
+
 @dataclass(frozen=True, slots=True)
 class ReadRates:
     rules: tuple[RateRule, ...] = ()
+    learned: Learned | None = None
+    """Asked where nothing is said."""
 
     @property
     def everywhere(self) -> float | None:
@@ -94,6 +116,9 @@ class ReadRates:
         for rule in self.rules:
             if rule.fits(partition_path, today):
                 return ReadRate(rule.per_day, rule.source)
+        if self.learned is not None:
+            rate = self.learned.per_day(partition_path)
+            return ReadRate(rate, RateSource.LEARNED, self.learned.reads, self.learned.days)
         return ReadRate(READS_PER_DAY, RateSource.ASSUMED)
 
     def on(self, table: TableConfig) -> ReadRates:

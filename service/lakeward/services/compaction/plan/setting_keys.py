@@ -21,6 +21,7 @@ SETTINGS = (
     "planner.group_trigger.strategy",
     "planner.large_log_ratio",
     "planner.log_ratio",
+    "planner.not_readers",
     "planner.policy",
     "planner.price",
     "planner.publish",
