@@ -24,8 +24,8 @@ def record(
 
 
 def test_a_read_counts_once(store: Store) -> None:
-    """Keeps 1 of state/reads: one requester, one application, one partition, ten minutes; however often it is reported, and
-    beside others that are new."""
+    """Keeps 1 of state/reads: one requester, one application, one partition, ten minutes; however often it is
+    reported, and beside others that are new."""
     assert record(store, "p", "q") == 2
     assert record(store, "p", "q", "r", at=AT + READ_SECONDS - 1) == 1
     assert record(store, "p", at=AT + READ_SECONDS) == 1

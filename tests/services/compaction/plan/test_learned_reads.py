@@ -69,7 +69,7 @@ def test_reads_of_the_whole_table_are_of_each_partition_and_new_ones_count_more(
 
 
 def test_the_sentence_says_what_was_learned_from_what() -> None:
-    """And JSON has the numbers; what an operator says comes before it."""
+    """The numbers are in JSON, too; what an operator says comes before what was learned."""
     learned = learn(days(*[200] * 12), today=TODAY)
     snapshot = snapshot_of([file_group("p", "a", base=(minute(0), MIB), logs=[(minute(1), MIB)])], [])
     planner = planner_of(CompactionType.HYBRID, GroupFilter(), {"planner.policy": "cost"})
