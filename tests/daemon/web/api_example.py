@@ -68,6 +68,7 @@ def app_of(status: ServiceStatus, store: Store, access: AccessRules | None = Non
         status=lambda: status,
         detail=find,
         reload=lambda: ReloadOutcome(True),
+        take_read=len,
         clock=clock,
         api=make_api(status=lambda: status, detail=find, stored=StoreAnswers(store, clock)),
         access=access,

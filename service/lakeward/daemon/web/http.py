@@ -6,7 +6,7 @@ It runs on a thread of its own and reads values that the loop left (`daemon/stat
     /tables/NAME             one table                  /-/ready    /readyz             tables are serviced
     /metrics                 text or OpenMetrics        /-/reload   POST, same origin   read the configuration again
     /style.css  /icon.svg    /openapi.json              /api/v1alpha/…      for programs (`daemon/web/api.py`)
-                                                       /-/reads    POST, same origin   a read that an engine reports
+                                                        /-/reads    POST, same origin   a read that an engine reports
 
 Who may ask is in `daemon/web/access.py`, how many at a time in `daemon/web/connections.py`.
 
