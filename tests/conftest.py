@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 from hypothesis import settings
 
+from lakeward.base.named_key import SHOW_KEYS
 from lakeward.protocol import serviced_table
 from tests.runs import ASKED, EXAMPLES, MOST, extent, in_turn, runs, spread, turn_of
 
@@ -27,6 +28,9 @@ IN_CI = os.environ.get("CI") == "true"
 
 # A JVM of a test lives for seconds: without its optimising compiler Spark starts at half the cost.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+# Tests read which key an error is about; that errors hide it otherwise is held by tests/base/test_named_key.py.
+os.environ.setdefault(SHOW_KEYS, "1")
 
 # The first example of a property may compile a kernel, which no deadline forgives.
 EXAMPLES_MAX = EXAMPLES if ASKED is None else runs(EXAMPLES)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.base.named_key import SHOW_KEYS
 from lakeward.cli.main import run
 from lakeward.services.together.doctor.catalogue import PATTERNS
 from tests.golden_tables import copy_golden
@@ -97,3 +98,18 @@ def test_the_page_has_the_catalogue() -> None:
     rows = [f"| `{each.code}` | {each.grade} | {each.title}. {each.why} | {each.source} |" for each in PATTERNS]
 
     assert re.findall(r"^\| `.*\|$", PAGE.read_text(), re.MULTILINE) == rows, "\n".join(rows)
+
+
+def test_keys_are_named_only_where_they_are_asked_for(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Evidence names the keys that have several rows with --show-keys alone."""
+    monkeypatch.delenv(SHOW_KEYS)
+    base = SICK["doubled-keys"].make(tmp_path / "table")
+    shown = {}
+    for words in ((), ("--show-keys",)):
+        assert run(["doctor", str(base), "--keys", "--json", *words]) == 6
+        found = json.loads(capfd.readouterr().out)["found"]
+        (shown[words],) = (each["symptoms"][0]["evidence"][1] for each in found if each["code"] == "doubled-keys")
+    assert shown[()].startswith("[hidden, 2 long; --show-keys shows it] has rows in ")
+    assert shown[("--show-keys",)].startswith("'k")

@@ -39,6 +39,14 @@ DebugOption = Annotated[
         rich_help_panel=SharedPanel.OUTPUT,
     ),
 ]
+ShowKeysOption = Annotated[
+    bool,
+    typer.Option(
+        "--show-keys",
+        help="Let errors and reports name record keys of the table; without it they say how long one is.",
+        rich_help_panel=SharedPanel.OUTPUT,
+    ),
+]
 DryRunOption = Annotated[
     bool,
     typer.Option(

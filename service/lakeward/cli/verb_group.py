@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import MISSING, fields, is_dataclass
 from functools import partial
 from importlib import import_module
@@ -39,7 +39,17 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 
 from lakeward.base.errors import Cancelled, UsageError
-from lakeward.cli.result import NOTHING_EXIT, DebugOption, ExitCodeOption, JsonOption, Result, Show, print_json
+from lakeward.base.named_key import keys_shown
+from lakeward.cli.result import (
+    NOTHING_EXIT,
+    DebugOption,
+    ExitCodeOption,
+    JsonOption,
+    Result,
+    Show,
+    ShowKeysOption,
+    print_json,
+)
 from lakeward.cli.verb_help import help_of, read_stored, stored_verb, write_example, write_help
 from lakeward.services.verb import Verb
 
@@ -209,18 +219,20 @@ def as_command(verb: Callable[..., Result | None], *, has_exit_code: bool = Fals
     if hints["return"] is Result:
         if has_exit_code:
             parameters.append(_flag("exit_code", ExitCodeOption))
-        parameters += [_flag("as_json", JsonOption), _flag("debug", DebugOption)]
+        parameters += [_flag("as_json", JsonOption), _flag("debug", DebugOption), _flag("show_keys", ShowKeysOption)]
 
     def command(**given: Any) -> None:
         as_json, codes = given.pop("as_json", False), given.pop("exit_code", False)
+        shows_keys = given.pop("show_keys", False)
         if hints["return"] is Result:
             del given["debug"]  # `main` reads it where there is an error
-        made = {name: _value(group, given) for name, group in groups.items()}
-        if shows is not None:
-            made[shows] = partial(_show, as_json=as_json)
-        result = verb(**given, **made)
-        if result is not None:
-            _end(result, as_json=as_json, shows_nothing=codes)
+        with keys_shown() if shows_keys else nullcontext():
+            made = {name: _value(group, given) for name, group in groups.items()}
+            if shows is not None:
+                made[shows] = partial(_show, as_json=as_json)
+            result = verb(**given, **made)
+            if result is not None:
+                _end(result, as_json=as_json, shows_nothing=codes)
 
     command.__name__, command.__doc__ = verb.__name__, verb.__doc__
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

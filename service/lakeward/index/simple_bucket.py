@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from lakeward.base.errors import Unsupported
 from lakeward.base.kernel import I32, I32_IN, I64_IN, U8_IN, kernel, types
+from lakeward.base.named_key import named_key
 
 BUCKET_DIGITS: Final = 8
 """So many has the number of a bucket, with which the ids of its file groups begin."""
@@ -69,7 +70,7 @@ def bucket_numbers(keys: pa.StringArray, fields: tuple[str, ...], buckets: int) 
     _number(data, offsets, names, ends, buckets, numbers)
     if (endless := np.flatnonzero(numbers == _ENDLESS)).size:
         raise Unsupported(
-            f"The record key {keys[int(endless[0])].as_py()!r} has no bucket.",
+            f"The record key {named_key(keys[int(endless[0])].as_py())} has no bucket.",
             why=f"Its buckets are by {', '.join(fields)}, and Hudi's own search for these values never ends in a key "
             "like this: the field at its end is not among them, and has a colon in its value.",
             remedy="Leave the row out, or hash all fields of the key (hoodie.bucket.index.hash.field).",

@@ -28,6 +28,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeward.base.named_key import named_key
 from lakeward.format.parquet.base_file import ROW_GROUP_ROWS, SHARE_OF_SMALL
 from lakeward.format.parquet.stored_row_groups import StoredRowGroup
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
@@ -77,7 +78,7 @@ def weave(
                 yield batch.slice(start, end - start)
             group = waiting.popleft()
             if _key(keys, end) <= group.max_key:
-                raise not_sorted(name, group, f"the key {keys[end].as_py()!r} stands elsewhere")
+                raise not_sorted(name, group, f"the key {named_key(keys[end].as_py())} stands elsewhere")
             yield group
             start = end
         if start < len(keys):
@@ -94,7 +95,7 @@ def check_keys(batches: Iterator[pa.Array], group: StoredRowGroup, *, name: str)
         if not pc.all(pc.less(both.slice(0, len(both) - 1), both.slice(1)), min_count=0).as_py():
             raise not_sorted(name, group, "its keys do not ascend")
         if last is None and _key(keys, 0) != group.min_key:
-            raise not_sorted(name, group, f"it begins with {keys[0].as_py()!r}")
+            raise not_sorted(name, group, f"it begins with {named_key(keys[0].as_py())}")
         rows += len(keys)
         last = keys.slice(len(keys) - 1)
         yield keys
@@ -106,7 +107,8 @@ def not_sorted(name: str, group: StoredRowGroup, why: str) -> NotSorted:
     return NotSorted(
         f"The base file {name} is not sorted by its keys.",
         why=f"The statistics of its row group {group.index} say that it has the keys from "
-        f"{group.min_key.decode(errors='replace')!r} to {group.max_key.decode(errors='replace')!r}, and {why}.",
+        f"{named_key(group.min_key.decode(errors='replace'))} to "
+        f"{named_key(group.max_key.decode(errors='replace'))}, and {why}.",
         remedy="Compact the file group, which writes the file again.",
     )
 

@@ -39,6 +39,7 @@ import pyarrow as pa
 from lakeward.base.addresses import load_u8, load_u64
 from lakeward.base.errors import Unsupported
 from lakeward.base.kernel import BOOL_IN, I8, I8_IN, I64, I64_IN, kernel, types
+from lakeward.base.named_key import named_key
 from lakeward.format.log.change_log import ChangedRows, ChangeOperation
 from lakeward.merge.digest import hash_again
 from lakeward.merge.logs.log_fold import not_comparable
@@ -384,14 +385,14 @@ class SortedMerge:
         if not self._runs.run_of(int(records.order.batches[at])).repeats_keys:
             key, name = self._key(records, at)
             raise NotSorted(
-                f"{name[:1].upper()}{name[1:]} holds the record key {key!r} more than once.",
+                f"{name[:1].upper()}{name[1:]} holds the record key {named_key(key)} more than once.",
                 why="It says that it is sorted, and that no key is in it twice.",
                 remedy="Compact the file group, which writes the file again.",
             )
         if self._repeated is RepeatedKeys.REFUSED:
             key, name = self._key(records, at)
             raise Unsupported(
-                f"{name[:1].upper()}{name[1:]} holds the record key {key!r} more than once.",
+                f"{name[:1].upper()}{name[1:]} holds the record key {named_key(key)} more than once.",
                 why="Beside an inline log, or one of partial updates, it is not known what Hudi makes of that in a "
                 "table of the layout lsm_tree.",
                 remedy="Read the partition, and write it with insert_overwrite.",
@@ -403,7 +404,8 @@ class SortedMerge:
         if held > self._waiting_max:
             key, name = self._key(waiting, 0)
             raise Unsupported(
-                f"{name[:1].upper()}{name[1:]} holds the record key {key!r} in more rows than memory has room for.",
+                f"{name[:1].upper()}{name[1:]} holds the record key {named_key(key)} in more rows than memory has room "
+                "for.",
                 why=f"Where the logs do not fit memory, the rows of a key wait for the first one: {held} bytes.",
                 remedy="Give the operation more memory; or read the partition, and write it with "
                 "insert_overwrite --deduplicate.",

@@ -40,6 +40,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakeward.base.errors import BrokenFile, Unsupported
+from lakeward.base.named_key import named_key
 from lakeward.format.avro.schema import keeping_nested_floats, table_schema
 from lakeward.format.file_name import resolve
 from lakeward.format.log.change_log import ChangedRows
@@ -296,7 +297,7 @@ class MergedSlice:
     def _refuse_repeated(self, key: str) -> None:
         """A key is in several base rows, and in logs that name places, by which the slice is not merged."""
         raise GoesByPlaces(
-            f"The base file {self._input.base_file} holds the record key {key!r} more than once.",
+            f"The base file {self._input.base_file} holds the record key {named_key(key)} more than once.",
             why="Its logs name places in it, by which Hudi's readers merge them, and not each of these rows in each "
             "block; or they are HFiles.",
             remedy="Let Hudi compact this file group; or read the partition, and write it with insert_overwrite "

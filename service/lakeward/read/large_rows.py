@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakeward.base.errors import Unsupported
+from lakeward.base.named_key import named_key
 from lakeward.base.quantities import format_size
 from lakeward.format.parquet.batches import row_bytes
 from lakeward.merge.memory_budget import ROW_COPIES, total_for_row
@@ -32,7 +33,7 @@ def check_row_sizes(batch: pa.RecordBatch, bytes_max: int | None, *, where: str)
         return
     needed = format_size(total_for_row(size))
     raise Unsupported(
-        f"The row with the key {batch.column(RECORD_KEY_FIELD)[at].as_py()!r} in {where} is too large.",
+        f"The row with the key {named_key(batch.column(RECORD_KEY_FIELD)[at].as_py())} in {where} is too large.",
         why=f"It takes {format_size(size)}, {ROW_COPIES} times that is held while it is written, and the operation has "
         f"room for one of {format_size(bytes_max)}.",
         remedy=f"Allow operations {needed} of memory (--memory, or defaults.memory of the configuration), or take the "

@@ -22,6 +22,7 @@ from random import Random
 import pyarrow as pa
 
 from lakeward.base.errors import BrokenFile, NotFound
+from lakeward.base.named_key import named_key
 from lakeward.base.paths import join
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.read_meter import ReadMeter
@@ -115,7 +116,7 @@ def find_values(
 
 def _hidden(group: GroupId, key: str) -> HiddenRow:
     return HiddenRow(
-        f"A footer in this file group hides the row with the key {key!r}.",
+        f"A footer in this file group hides the row with the key {named_key(key)}.",
         why="It is in a row group that by its statistics has no such key: queries that rely on them miss the row.",
         remedy="Restore the file from a copy, or write the row again; a FULL compaction then rewrites the file.",
         file_group=group,

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.errors import UsageError
+from lakeward.base.named_key import plain_key
 from lakeward.base.quantities import format_size
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.index.group import (
@@ -131,7 +132,7 @@ def compared_as_json(base_path: str, compared: Comparison) -> dict[str, Any]:
         "differing": compared.differing,
         "indexes": [_answers_as_json(each, compared.keys) for each in (compared.first, compared.second)],
         "differences": [
-            {"key": each.key, "said": [places(each.first), places(each.second)], "rows": places(each.rows)}
+            {"key": plain_key(each.key), "said": [places(each.first), places(each.second)], "rows": places(each.rows)}
             for each in compared.differences
         ],
         "notes": list(compared.notes),
@@ -164,7 +165,7 @@ def render_compared(compared: Comparison, console: Console) -> None:
     for each in compared.differences[:_NAMED]:
         said = f"{both[0].name} says {describe_places(each.first)}, {both[1].name} says {describe_places(each.second)}"
         truth = f"its row is in {describe_places(each.rows)}" if each.rows else "no row of it was found"
-        console.print(Text(shown(f"{each.key}: {said}; {truth}.")))
+        console.print(Text(shown(f"{plain_key(each.key)}: {said}; {truth}.")))
     if compared.differing > _NAMED:
         console.print(f"… and {compared.differing - _NAMED:,} more.")
     for note in compared.notes:

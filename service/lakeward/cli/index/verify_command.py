@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from lakeward.base.named_key import plain_key
 from lakeward.base.quantities import format_share
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.index.group import TypeOption, WithLogsOption, work_watched
@@ -131,7 +132,7 @@ def checked_as_json(base_path: str, kind: LookupType, size: CheckSize, found: In
         "faults": [
             {
                 "kind": fault.kind.value,
-                "key": fault.key,
+                "key": plain_key(fault.key),
                 "partition_path": fault.partition_path,
                 "file_id": fault.file_id,
                 "said": [{"partition_path": path, "file_id": file_id} for path, file_id in fault.said],
@@ -149,7 +150,7 @@ def render_checked(kind: LookupType, found: IndexCheck, console: Console) -> Non
     else:
         console.print(_line("entries were looked for among the rows", found.entries, found.confidence))
     for fault in found.faults[:_NAMED]:
-        console.print(Text(shown(f"{fault.key}: {fault.what}.")))
+        console.print(Text(shown(f"{plain_key(fault.key)}: {fault.what}.")))
     if len(found.faults) > _NAMED:
         console.print(f"… and {len(found.faults) - _NAMED:,} more, which --json names.")
     for note in found.notes:

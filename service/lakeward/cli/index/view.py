@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
+from lakeward.base.named_key import plain_key
 from lakeward.cli.result import shown
 from lakeward.cli.terminal import Column, new_table
 from lakeward.index.tee import Tee
@@ -76,7 +77,7 @@ def render_teed(tee: Tee, found: TeeCheck, console: Console) -> None:
     for each in found.differences:
         truth = f"its row is in {describe_places(each.rows)}" if each.rows else "no row of it was found"
         said = f"{tee.primary} says {describe_places(each.first)}, {tee.shadow} says {describe_places(each.second)}"
-        console.print(Text(shown(f"{each.key}: {said}; {truth}.")))
+        console.print(Text(shown(f"{plain_key(each.key)}: {said}; {truth}.")))
     render_tee(tee, found.left, console)
 
 

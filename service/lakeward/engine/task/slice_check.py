@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.base.errors import BrokenFile, NotFound, Unsupported, VerificationFailed
+from lakeward.base.named_key import named_key
 from lakeward.base.paths import join
 from lakeward.engine.task.slice_check_spec import CheckedSlice, SliceCheck
 from lakeward.engine.task.verification import OutputSample, check_counts, check_sample
@@ -139,7 +140,8 @@ def _check_by_keys(
     found, wanted = (Counter(tuple(row[name] for name in _VERSION) for row in each) for each in (rows, expected))
     if different := (found - wanted) + (wanted - found):
         key = min(str(version[0]) for version in different)
-        yield f"rows that are asked for by their keys are not those of the whole slice: the key {key!r} is another"
+        wrong = f"the key {named_key(key)} is another"
+        yield f"rows that are asked for by their keys are not those of the whole slice: {wrong}"
 
 
 def _some_of(keys: pa.StringArray, hashes: npt.NDArray[np.uint64]) -> list[str]:

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from lakeward.base.errors import VerificationFailed
+from lakeward.base.named_key import named_key
 from lakeward.merge.rules.merge_rules import FILE_NAME_FIELD, RECORD_KEY_FIELD, MergeRules
 from lakeward.merge.rules.ordering_type import integer_fields
 from lakeward.merge.rules.reference import Row, fold_key, merge_rows
@@ -93,14 +94,14 @@ def check_sample(
         came = found[key]
         if len(due) != len(came):
             if len(due) > 1 or len(came) > 1:
-                raise _failed(f"the key {key!r} came out {len(came)} times where {len(due)} were due")
-            raise _failed(f"the key {key!r} {'should have been deleted' if came else 'is missing'}")
+                raise _failed(f"the key {named_key(key)} came out {len(came)} times where {len(due)} were due")
+            raise _failed(f"the key {named_key(key)} {'should have been deleted' if came else 'is missing'}")
         for expected, actual in zip(due, came, strict=True):
             # A row that no other one fills holds null in the columns that it was written without.
             names = {**expected, **actual}.keys() - {FILE_NAME_FIELD}
             wrong = sorted(name for name in names if not _same(expected.get(name), actual.get(name)))
             if wrong:
-                raise _failed(f"the key {key!r} has another value in {', '.join(wrong)}")
+                raise _failed(f"the key {named_key(key)} has another value in {', '.join(wrong)}")
 
 
 def check_folded_counts(
@@ -129,15 +130,17 @@ def check_folded_sample(
     integers = integer_fields(rules, schema)
     for key, inputs in sample.items():
         if len(output[key].logs) != 1:
-            raise _failed(f"the key {key!r} came out {len(output[key].logs)} times")
+            raise _failed(f"the key {named_key(key)} came out {len(output[key].logs)} times")
         expected = fold_key(inputs.logs, rules, integers=integers)
         # Folding one record says what a reader makes of it: that a column declares it deleted, that null means 0.
         actual = fold_key(output[key].logs, rules, integers=integers)
         if (expected.row is None) != (actual.row is None):
-            raise _failed(f"the key {key!r} {'should have been deleted' if expected.row is None else 'was deleted'}")
+            raise _failed(
+                f"the key {named_key(key)} {'should have been deleted' if expected.row is None else 'was deleted'}"
+            )
         rows = _without_file_name(expected.row), _without_file_name(actual.row)
         if not _same(*rows) or not _same(expected.ordering, actual.ordering):
-            raise _failed(f"the key {key!r} has other values")
+            raise _failed(f"the key {named_key(key)} has other values")
 
 
 def _without_file_name(row: Row | None) -> Row | None:

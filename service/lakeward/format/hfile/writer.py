@@ -19,6 +19,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from lakeward.base.errors import Unsupported
+from lakeward.base.named_key import named_key
 from lakeward.format.hfile.block import HEADER_BYTES, NO_PREVIOUS_BLOCK, HFileBlockType, HFileCodec, encode_block
 from lakeward.format.hfile.checksum import ChecksumType
 from lakeward.format.hfile.entries import ENTRY_OVERHEAD, EntryColumns, encode_entry
@@ -83,7 +84,7 @@ class HFileWriter:
 
     def add(self, key: bytes, value: bytes) -> None:
         """Append an entry. Raises `Unsupported` for one that the format cannot hold."""
-        assert self._last_key is None or key > self._last_key, f"{key!r} does not come after {self._last_key!r}"
+        assert self._last_key is None or key > self._last_key, "keys ascend"
         _check_lengths(key, len(value))
         if self._pending and len(self._pending) + len(key) + len(value) + ENTRY_OVERHEAD > self._block_bytes:
             self._flush()
@@ -196,7 +197,7 @@ def _check_lengths(key: bytes, value_bytes: int) -> None:
     """Raises `Unsupported`."""
     if len(key) > KEY_BYTES_MAX or value_bytes > _VALUE_BYTES_MAX:
         raise Unsupported(
-            f"The key {key[:64]!r}… with a value of {value_bytes} bytes cannot be written to an HFile.",
+            f"The key {named_key(key[:64])}… with a value of {value_bytes} bytes cannot be written to an HFile.",
             why=f"A key has {KEY_BYTES_MAX} bytes at most (this one {len(key)}), a value {_VALUE_BYTES_MAX}.",
             remedy="Shorten the record key, or leave this index off.",
         )

@@ -38,6 +38,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.base.errors import BrokenFile, Unsupported
+from lakeward.base.named_key import named_key
 from lakeward.base.quantities import format_size
 from lakeward.format.avro.decoder import Decoded, decode_records
 from lakeward.format.avro.program import AvroProgram, BadRecord, TooLarge, compile_schema, read_number
@@ -290,7 +291,7 @@ def _too_large(
 ) -> Unsupported:
     key = _record_key(program, data)
     return Unsupported(
-        f"Record {number}{'' if key is None else f', with the key {key!r}'}, of {block.where} is too large.",
+        f"Record {number}{'' if key is None else f', with the key {named_key(key)}'}, of {block.where} is too large.",
         why=f"It takes {format_size(needed)} of memory, where {format_size(bytes_max)} are allowed.",
         remedy="Allow the operation more memory, or take the row out of the table.",
     )

@@ -24,6 +24,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from lakeward.base.errors import Unsupported
+from lakeward.base.named_key import named_key
 from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.avro.encoder import UnwritableRecord, encode_records
 from lakeward.format.avro.program import compile_schema
@@ -238,7 +239,7 @@ class LogFileWriter:
             )
         key = batch.column(batch.schema.get_field_index("_hoodie_record_key"))[bad.row].as_py()
         return Unsupported(
-            f"The row with key {key!r} cannot be written to a log.",
+            f"The row with key {named_key(key)} cannot be written to a log.",
             why=f"{bad.why[:1].upper()}{bad.why[1:]}.",
             remedy=self._remedy,
         )

@@ -22,6 +22,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from lakeward.base.errors import BrokenFile, VerificationFailed
+from lakeward.base.named_key import named_key
 from lakeward.format.bloom_filter import BloomFilter
 from lakeward.format.bloom_lookup import TYPE_CODE
 from lakeward.format.hfile.reader import Entry, HFileReader
@@ -96,7 +97,7 @@ def _ascending(reader: HFileReader, name: str) -> Iterator[Entry]:
     last: bytes | None = None
     for key, payload in reader.entries():
         if last is not None and key <= last:
-            raise BrokenFile(f"{name} cannot be read.", why=f"Keys are out of order at {key!r}.")
+            raise BrokenFile(f"{name} cannot be read.", why=f"Keys are out of order at {named_key(key)}.")
         last = key
         yield key, payload
 

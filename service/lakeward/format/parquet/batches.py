@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeward.base.errors import Unsupported
+from lakeward.base.named_key import named_key
 from lakeward.base.quantities import format_size
 from lakeward.format.parquet.metadata_without_bloom import metadata_without_bloom
 from lakeward.format.parquet.null_pages import NullPages
@@ -250,7 +251,7 @@ class ParquetBatches:
             start = end
 
     def _too_large(self, key: str | None, column: str, *, needed: int, rows: int = 1) -> Unsupported:
-        key = "(unknown)" if key is None else repr(key)
+        key = "(unknown)" if key is None else named_key(key)
         named = f"the row with the key {key}" if rows == 1 else f"one of {rows} rows that begin with the key {key}"
         return Unsupported(
             f"The column {column} of {named} in {self._where} is too large.",

@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from lakeward.base.errors import Unsupported
 from lakeward.base.kernel import I64, I64_IN, kernel, types
+from lakeward.base.named_key import named_key
 from lakeward.merge.logs.key_index import KeyIndex
 from lakeward.merge.rows.log_rows import LogRows
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
@@ -362,7 +363,7 @@ def not_comparable(key: str, source: str, rules: MergeRules) -> Unsupported:
     """Records of one key that Java would throw on; of several fields it may find one before that tells them apart."""
     fields = " or ".join(rules.ordering_fields)
     return Unsupported(
-        f"The key {key!r} has records with and without a value of {fields}.",
+        f"The key {named_key(key)} has records with and without a value of {fields}.",
         why=f"They cannot be ordered, and Hudi fails on them, too; seen in {source}.",
         remedy=f"Write the key again with a value in {fields}.",
     )

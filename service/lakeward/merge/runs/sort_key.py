@@ -32,6 +32,7 @@ import pyarrow as pa
 from lakeward.base.byte_order import ascend, compare_bytes, prefix_of
 from lakeward.base.errors import BrokenFile
 from lakeward.base.kernel import I64, I64_IN, U8, U8_IN, U64, kernel, records, types
+from lakeward.base.named_key import named_key
 from lakeward.merge.rows.byte_hash import byte_buffers, stored_buffers
 
 _T = TypeVar("_T", bound=np.generic)
@@ -229,7 +230,7 @@ class RunKeys:
         if wrong >= 0:
             raise NotSorted(
                 f"{self._names[run][:1].upper()}{self._names[run][1:]} is not sorted by its keys.",
-                why=f"It says that it is, but {keys[wrong].as_py()!r} comes after a greater key.",
+                why=f"It says that it is, but {named_key(keys[wrong].as_py())} comes after a greater key.",
                 remedy="Compact the file group, which writes the file again.",
             )
         head["row"] = head["begin"] = first

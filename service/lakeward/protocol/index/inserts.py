@@ -15,6 +15,7 @@ from typing import Final
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import Conflict, DoubledKeys
+from lakeward.base.named_key import named_key
 from lakeward.base.quantities import format_count
 from lakeward.index.doubled_keys import DoubledKey, look_through
 from lakeward.index.log_inserts import LogInserts, read_log_inserts
@@ -49,11 +50,11 @@ def check_inserts(
 
 def _doubled(base_path: str, doubled: tuple[DoubledKey, ...]) -> DoubledKeys:
     first = doubled[0]
-    keys = ", ".join(repr(each.key) for each in islice(doubled, _NAMED))
+    keys = ", ".join(named_key(each.key) for each in islice(doubled, _NAMED))
     more = f" and {len(doubled) - _NAMED:,} more" if len(doubled) > _NAMED else ""
     error = DoubledKeys(
         f"The commit {first.instant} doubled {format_count(len(doubled), 'key')} of {base_path}: {keys}{more}.",
-        why=f"It put {first.key!r} into a base file of file group {first.inserted[1]} in partition "
+        why=f"It put {named_key(first.key)} into a base file of file group {first.inserted[1]} in partition "
         f"'{first.inserted[0]}', and the logs of file group {first.in_logs[1]} in partition '{first.in_logs[0]}' had "
         "it: its writer uses an index that does not find keys in logs, such as Hudi's default (SIMPLE). Queries "
         "give both rows.",

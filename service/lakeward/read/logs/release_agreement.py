@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakeward.base.errors import Unsupported
+from lakeward.base.named_key import named_key
 from lakeward.base.paths import join
 from lakeward.format.log.block import BlockType, LogBlock
 from lakeward.format.log.delete_block import DeletedKeys, read_delete_block
@@ -146,7 +147,8 @@ def _check_order_of_deletes(
     if falls.any():
         key = pa.concat_arrays(keys)[by_key[np.flatnonzero(falls)[0]]]
         raise Unsupported(
-            f"The key {key.as_py()!r} was deleted twice, first with the greater {', '.join(rules.ordering_fields)}.",
+            f"The key {named_key(key.as_py())} was deleted twice, first with the greater "
+            f"{', '.join(rules.ordering_fields)}.",
             why="A row between the two may be there for Hudi 0.15, and is not for Hudi 1.x, so queries of one of them "
             "might answer otherwise afterwards.",
             remedy=_REMEDY,

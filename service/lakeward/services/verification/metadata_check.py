@@ -29,6 +29,7 @@ from random import Random
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import BrokenFile, NotFound, Unsupported
+from lakeward.base.named_key import named_key, plain_key
 from lakeward.base.paths import join
 from lakeward.base.quantities import format_share
 from lakeward.format.avro.column_names import has_columns
@@ -85,9 +86,9 @@ def check_secondary_index(view: MetadataView, name: str, sample: Mapping[str, Co
         found = view.reader.lookup(name, wanted)
         for index_key, key in wanted.items():
             if not isinstance(found.get(index_key), SecondaryIndexRecord):
-                shown = f"{column} = {(values or {})[key]!r}"
+                shown = f"{column} = {named_key(str((values or {})[key]))}"
                 what = f"Its row has {shown}, and the index does not know it: queries for that value miss the row"
-                problems.append(Problem(name, key, what, metadata_remedy(name)))
+                problems.append(Problem(name, plain_key(key), what, metadata_remedy(name)))
     return problems
 
 

@@ -14,6 +14,7 @@ from itertools import islice
 
 import pyarrow as pa
 
+from lakeward.base.named_key import plain_key
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.format.metadata.record import RecordIndexRecord
 from lakeward.index.placed_keys import PLACED_KEYS, JudgedIndex, RowTruth, also_in, judge_by_rows, not_in, place_keys
@@ -88,6 +89,11 @@ def _said(view: MetadataView, partition_path: str, keys: Collection[str]) -> pa.
 
 def _problems(judged: JudgedIndex) -> list[Problem]:
     return [
-        Problem(RECORD_INDEX, fault.key, f"{fault.what[:1].upper()}{fault.what[1:]}", metadata_remedy(RECORD_INDEX))
+        Problem(
+            RECORD_INDEX,
+            plain_key(fault.key),
+            f"{fault.what[:1].upper()}{fault.what[1:]}",
+            metadata_remedy(RECORD_INDEX),
+        )
         for fault in judged.faults()
     ]

@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import BinaryIO, TypeVar
 
 from lakeward.base.errors import BrokenFile, NotFound
+from lakeward.base.named_key import named_key
 from lakeward.base.paths import join
 from lakeward.format.metadata.base_file_stats import read_bloom_filter, read_column_stats
 from lakeward.format.metadata.key import bloom_filter_key, column_stats_key, partition_stats_key
@@ -164,11 +165,16 @@ def _range_fault(stored: StatsRecord, expected: StatsRecord) -> str | None:
     if smallest is None or largest is None:
         return None
     if stored.min_value is None or stored.max_value is None:
-        return f"its values reach from {smallest!r} to {largest!r}, the record has no range"
+        return f"its values reach from {_named(smallest)} to {_named(largest)}, the record has no range"
     if _is_above(stored.min_value, smallest) or _is_above(largest, stored.max_value):
-        shown = f"{stored.min_value!r} to {stored.max_value!r}"
-        return f"its values reach from {smallest!r} to {largest!r}, the record says {shown}"
+        shown = f"{_named(stored.min_value)} to {_named(stored.max_value)}"
+        return f"its values reach from {_named(smallest)} to {_named(largest)}, the record says {shown}"
     return None
+
+
+def _named(value: StatsValue) -> str:
+    """The value; a text may be a record key."""
+    return named_key(value) if isinstance(value, str) else repr(value)
 
 
 def _is_above(value: StatsValue, other: StatsValue) -> bool:

@@ -34,6 +34,7 @@ from operator import itemgetter
 from urllib.parse import unquote
 
 from lakeward.base.errors import BrokenFile, Unsupported
+from lakeward.base.named_key import named_key
 from lakeward.base.paths import join
 from lakeward.format.hfile.reader import HFileReader, depends_on_order
 from lakeward.format.log.block import CorruptBlock
@@ -263,8 +264,8 @@ class _Aside:
         if self._bytes > _ASIDE_BYTES_MAX:
             raise Unsupported(
                 f"{source.where} cannot be merged in bounded memory.",
-                why=f"More than {_ASIDE_BYTES_MAX} bytes of keys around {key!r} lie in an order that depends on who "
-                "wrote them.",
+                why=f"More than {_ASIDE_BYTES_MAX} bytes of keys around {named_key(key)} lie in an order that depends "
+                "on who wrote them.",
                 remedy="Let a Hudi writer compact the metadata table.",
             )
 
@@ -319,7 +320,7 @@ def _current(key: bytes, versions: Sequence[_Version]) -> MetadataRecord | None:
 
 
 def _where(key: bytes, versions: Sequence[_Version]) -> str:
-    return f"{versions[-1][0].where}, key {key!r}"
+    return f"{versions[-1][0].where}, key {named_key(key)}"
 
 
 def _text(key: bytes, where: str) -> str:
@@ -355,6 +356,6 @@ def _everywhere(groups: Sequence[FileSlice], keys: Sequence[str]) -> Iterator[tu
 def _out_of_order(source: _Source, key: bytes) -> BrokenFile:
     return BrokenFile(
         f"{source.where} cannot be read.",
-        why=f"Its key {key!r} is there twice, or stands before a smaller one.",
+        why=f"Its key {named_key(key)} is there twice, or stands before a smaller one.",
         remedy="Let a Hudi writer rebuild the metadata table.",
     )

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.base.errors import Unsupported
+from lakeward.base.named_key import named_key
 from lakeward.merge.rules.ordering_codes import join_fields, ordering_values
 from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.write.handles.incoming_rows import leaving
@@ -37,7 +38,7 @@ def tombstones_of(gone: pa.RecordBatch, context: WriteContext, ordering_type: pa
     leaves = pa.array(leaving(gone))
     if context.has_native_logs and pc.any(leaves).as_py():
         raise Unsupported(
-            f"The key {keys.filter(leaves)[0].as_py()!r} cannot leave its partition.",
+            f"The key {named_key(keys.filter(leaves)[0].as_py())} cannot leave its partition.",
             why="Several fields order the table, and Hudi reads a delete without values in a native log as one that "
             "has 0 in each.",
             remedy="Write with --no-update-partition-path: then rows stay in the partition that has their key.",
@@ -47,7 +48,7 @@ def tombstones_of(gone: pa.RecordBatch, context: WriteContext, ordering_type: pa
         if pc.any(missing).as_py():
             key = keys.filter(missing)[0].as_py()
             raise Unsupported(
-                f"The delete of the key {key!r} has no value in {name}.",
+                f"The delete of the key {named_key(key)} has no value in {name}.",
                 why="Where several fields order a table a log cannot hold such a delete.",
                 remedy=f"Give it a value in {name}{'' if context.has_native_logs else _BY_KEY}.",
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 
+from lakeward.base.named_key import plain_key
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.index.placed_keys import IndexFault
 from lakeward.services.indexing.judge.confidence import sample_size
@@ -63,7 +64,7 @@ class IndexCheck:
         """What is wrong, as the end of a sentence, with one key for all."""
         entries = self.entries
         of_entries = "" if entries is None else f" and {entries.wrong:,} of {entries.checked:,} entries"
-        example = f", such as {self.faults[0].key}: {self.faults[0].what}" if self.faults else ""
+        example = f", such as {plain_key(self.faults[0].key)}: {self.faults[0].what}" if self.faults else ""
         return f"{self.rows.wrong:,} of {self.rows.checked:,} rows{of_entries} were found wrong{example}."
 
     @property

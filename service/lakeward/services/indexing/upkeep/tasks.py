@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final, Protocol, Self, TypeVar
 
 from lakeward.base.errors import LakewardError, TaskFailed
+from lakeward.base.named_key import plain_key
 from lakeward.engine.dispatch.dispatcher import Failure
 from lakeward.index.index_type import IndexType, LookupType
 from lakeward.index.record.record_options import RECORD_OPTIONS, RecordOptions
@@ -100,7 +101,7 @@ class IndexChecked:
             check.wrong,
             None if check.wrong else max(rates, default=None),
             check.summary if check.wrong else "",
-            tuple(f"{fault.key}: {fault.what}" for fault in check.faults[:NAMED_MAX]),
+            tuple(f"{plain_key(fault.key)}: {fault.what}" for fault in check.faults[:NAMED_MAX]),
         )
 
     @classmethod

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 
 from lakeward.base.clock import SystemClock
+from lakeward.base.named_key import plain_key
 from lakeward.index.index_type import IndexType
 from lakeward.protocol.index.inserts import check_inserts
 from lakeward.services.indexing.judge.check import Moment, check_index
@@ -77,7 +78,8 @@ def compare(location: str, spec: TeeSpec) -> TeeCompared:
 
         found = check_tee(storage, moment_now, after=spec.after, seed=spec.seed, clock=SystemClock())
     differences = (
-        f"{each.key}: {spec.primary.type} says {_places(each.first)}, {spec.shadow.type} says {_places(each.second)}; "
+        f"{plain_key(each.key)}: {spec.primary.type} says {_places(each.first)}, "
+        f"{spec.shadow.type} says {_places(each.second)}; "
         + (f"its row is in {_places(each.rows)}" if each.rows else "no row of it was found")
         for each in found.differences[:NAMED_MAX]
     )

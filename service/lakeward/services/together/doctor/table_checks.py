@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from lakeward.base.errors import BrokenFile
+from lakeward.base.named_key import named_key
 from lakeward.base.quantities import format_count, format_time
 from lakeward.format.avro.column_names import META_COLUMNS
 from lakeward.format.file_name import parse_any_log
@@ -172,7 +173,10 @@ def doubled_keys(view: DoctorView) -> Iterator[Symptom]:
             subject="record keys",
             evidence=(
                 f"{format_count(found.keys, 'key')} with several rows, in {format_count(found.rows, 'row')}",
-                *(f"{key!r} has rows in {' and '.join(map(say_group, groups))}" for key, groups in found.first),
+                *(
+                    f"{named_key(key)} has rows in {' and '.join(map(say_group, groups))}"
+                    for key, groups in found.first
+                ),
             ),
             remedy="Find the writer that inserts what it should update: another index than the other writers have, "
             "insert or bulk_insert of keys that are there, or two writers of one key. Then write the partitions again "

@@ -32,6 +32,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.base.errors import Refused
+from lakeward.base.named_key import named_key
 from lakeward.format.metadata.codec import metadata_codec
 from lakeward.format.metadata.index_definitions import IndexDefinition
 from lakeward.format.metadata.partition import RECORD_INDEX
@@ -182,7 +183,7 @@ class KeyEntries(ABC):
 
     def _doubled(self, key: str, one: GroupId, other: GroupId) -> Refused:
         return Refused(
-            f"The {self._noun} {key!r} is in two file groups.",
+            f"The {self._noun} {named_key(key)} is in two file groups.",
             why=f"One is {one[1]} in partition {one[0]!r}, the other {other[1]} in {other[0]!r}; this index has one "
             "place for a key, and Hudi's writers would not find the other row any more.",
             remedy="Where keys are unique in a partition only, the table cannot have a global record index; else "
