@@ -13,7 +13,7 @@ def hidden(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_keys_are_hidden() -> None:
-    """Where nothing says that they may be shown; and then as they are. Keeps of base/named_key."""
+    """No text has them where nothing says that it may; then they are as they are. Keeps of base/named_key."""
     assert "4711" not in named_key("person-4711") + plain_key("person-4711") + named_key(b"person-4711")
     with keys_shown():
         assert (named_key("a'b"), plain_key("a"), named_key(b"a")) == ('"a\'b"', "a", "b'a'")
