@@ -195,6 +195,7 @@ def test_files_that_nothing_names(tmp_path: Path, keys: Path, capfd: pytest.Capt
     (base / "p" / log.name).write_bytes(log.read_bytes())
     (base / "notes.json.gz").write_bytes(gzip.compress(f'{{"who": "{CANARY}"}}'.encode()))
     (base / "notes.zst").write_bytes(pa.Codec("zstd").compress(f"deleted {CANARY}.".encode(), asbytes=True))
+    (base / ".x.hfile.crc").write_bytes(b"a checksum that Hadoop left")
     (base / CANARY).mkdir()
     (base / CANARY / "x").write_bytes(b"")
     (base / "long").write_bytes(b" " * (4 * 1024 * 1024 - 5) + f"{CANARY} {LONGER}".encode())

@@ -133,7 +133,7 @@ class FileReading:
             self._read_log(file, size, shown, found)
         elif head.startswith(_PARQUET_MAGIC):
             self._read_parquet(file, size, shown, found)
-        elif head == _HFILE_MAGIC or (".hfile" in name and size):
+        elif head == _HFILE_MAGIC or (name.endswith(".hfile") and size):  # an empty one has no data block
             is_deletes = (native := parse_native_log(name)) is not None and native.kind is NativeLogKind.DELETES
             form = HeldAs.DELETE if is_deletes else HeldAs.ENTRY
             self._read_hfile(HFileReader(file, length=size, name=shown), shown, form, found)
