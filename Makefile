@@ -166,10 +166,12 @@ bench-memory: .venv/ready ## Draw the peak memory of a merge over slices up to 5
 
 bench-planner-policy: .venv/ready ## Replay rules for compacting over sizes, beside the best that could have been done
 	$(BIN)/python -m benchmarks.planner_policy
+	$(BIN)/python -m benchmarks.policy_on_traces
 	$(BIN)/python -m benchmarks.replay_speed
 
 bench-planner: .venv/ready ## Time the planner over 100,000 file groups
 	$(BIN)/python -m benchmarks.planner
+	$(BIN)/python -m benchmarks.planner --policy cost
 
 bench-clean: .venv/ready ## Plan a clean of 1,000,000 files, and clean 10,000 beside Hudi's cleaner
 	$(BIN)/python -m benchmarks.clean

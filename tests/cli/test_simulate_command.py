@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -95,6 +96,27 @@ def test_policies_side_by_side(history: Path, capfd: pytest.CaptureFixture[str])
     assert any(line.startswith("hudi 15.0 MiB 300.0 MiB 21.0 3 3 0 ") for line in lines)
     assert "By the model, the compactions that were made write 100.0 MiB; really they wrote 100.0 MiB: 0% off." in text
     assert "jobs and readers cost" in text and "over time, at most" in text and "█" in text
+
+
+def test_a_page_of_curves(history: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Keeps 1 and 2 of cli/simulated_page: a curve of each policy in each chart, nothing that a browser would fetch or
+    run, and the name of the table as it is. A file that is there stays."""
+    odd = tmp_path / "a<b>&.trace"
+    odd.write_bytes(history.read_bytes())
+    file = tmp_path / "page.html"
+    found = simulated(capfd, "--trace", str(odd), "--html", str(file))
+    page = file.read_text()
+    assert page.count("<polyline ") % len(found["policies"]) == 0 and page.count("<polyline ") >= 5 * 4
+    assert "a&lt;b&gt;&amp;.trace" in page and "a<b>" not in page
+    for forbidden in ("<script", "href", "src=", "url(", "http", "@import"):
+        assert forbidden not in page
+    parsed = ElementTree.fromstring(page.removeprefix("<!doctype html>").replace('<meta charset="utf-8">', ""))
+    tops = [
+        point for line in parsed.iter("polyline") for point in line.attrib["points"].split() if point.endswith(",0.0")
+    ]
+    assert tops, "the most of a chart is at its top"
+    assert run(["simulate", "--trace", str(odd), "--html", str(file)]) == 2
+    assert "Name a new file." in capfd.readouterr().err and file.read_text() == page
 
 
 def test_settings_get_lines_of_their_own(history: Path, capfd: pytest.CaptureFixture[str]) -> None:

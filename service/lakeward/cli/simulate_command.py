@@ -1,7 +1,7 @@
 """`lakeward simulate TABLE`: what its last days would have cost by other policies of compaction; and `lakeward record`,
 which writes what that is replayed from into a file that may be given away. Both read timelines alone.
 
-Touches: stdout, stderr; the table's metadata, reading only; the file that --to names.
+Touches: stdout, stderr; the table's metadata, reading only; the file that --to or --html names.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from lakeward.cli.options.store import read_settings
 from lakeward.cli.options.values import parse_option, parse_pairs
 from lakeward.cli.progress import open_view
 from lakeward.cli.result import Result
+from lakeward.cli.simulated_page import Curves, simulated_page
 from lakeward.cli.terminal import Column, Rendered, Terminal, new_table
 from lakeward.config.settings import TableSettings
 from lakeward.services.compaction.plan.compaction_type import CompactionType
@@ -60,6 +61,10 @@ _STATES: Mapping[str, Callable[[Span], float]] = {
     "merged_logs": lambda span: span.superseded_bytes,
     "replaced": lambda span: span.replaced_bytes,
 }
+_CURVES: Sequence[tuple[str, Callable[[Span], float], Callable[[float], str]]] = (
+    ("logs that a query opens", lambda span: span.opened, lambda value: f"{value:,.0f}"),
+    ("bytes in storage", lambda span: span.storage_bytes, format_size),
+)
 _OWN_OPTIONS = {"planner.policy": "--policy", "planner.reads": "--reads"}
 
 LastOption = Annotated[
@@ -115,6 +120,13 @@ def simulate(
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Replay what `lakeward record` wrote, in place of a TABLE.")
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write curves over time into an HTML file that needs no server; it must not exist.",
+        ),
+    ] = None,
     config: ConfigOption = None,
     timezone: TimezoneOption = None,
 ) -> Result:
@@ -158,6 +170,8 @@ def simulate(
                 on_step=partial(_say_replayed, view.working, name),
             )
     shown = Simulated(what, found, fit, policies.reads_per_day, core_hour_price, replays, best)
+    if html is not None:
+        _write_new("--html", html, _page(shown).encode())
     return Rendered(document=_as_json(shown), render=partial(_render, shown))
 
 
@@ -174,11 +188,7 @@ def record(
     with open_view(Terminal(stderr=True), SystemClock()) as view:
         found = _trace_of(opened, last, on_step=view.working).hashed(secrets.token_bytes(16))
     content = write_trace(found)
-    try:
-        with to.open("xb") as file:
-            file.write(content)
-    except OSError as error:
-        raise UsageError(f"--to {to} cannot be written.", why=str(error), remedy="Name a new file.") from error
+    _write_new("--to", to, content)
     commits, groups = format_count(len(found.replayed), "commit"), format_count(len(found.groups), "file group")
     return Result(
         document={
@@ -191,6 +201,14 @@ def record(
         },
         lines=[f"Recorded {commits} of {groups} in {to}, {format_size(len(content))}."],
     )
+
+
+def _write_new(option: str, file: Path, content: bytes) -> None:
+    try:
+        with file.open("xb") as opened:
+            opened.write(content)
+    except OSError as error:
+        raise UsageError(f"{option} {file} cannot be written.", why=str(error), remedy="Name a new file.") from error
 
 
 def _say_replayed(say: Callable[[str], None], name: str, done: float) -> None:
@@ -373,16 +391,32 @@ def _policy_as_json(found: Simulated, name: str) -> dict[str, Any]:
     }
 
 
-def _render(found: Simulated, console: Terminal) -> None:
+def _intro(found: Simulated) -> str:
     trace = found.trace
-    console.print(
+    return (
         f"{found.what}: {format_duration((trace.ends - trace.begins) / 1000)} from "
         f"{format_time(trace.begins / 1000)} on, {format_count(len(trace.replayed), 'commit')} on "
         f"{format_count(len(trace.groups), 'file group')}. Queries scan each partition {found.reads_per_day:,g} times "
-        "a day.",
-        highlight=False,
-        markup=False,
+        "a day."
     )
+
+
+def _page(found: Simulated) -> str:
+    def curves(title: str, of: Callable[[Span], float], show: Callable[[float], str]) -> Curves:
+        return Curves(title, show, {name: [of(span) for span in each.spans] for name, each in found.replays.items()})
+
+    drawn = [curves(title, of, show) for title, of, show in _CURVES]
+    drawn.append(curves("bytes over base that a query reads", _over_base, format_share))
+    drawn += [curves(f"{name.replace('_', ' ')} in storage", of, format_size) for name, of in _STATES.items()]
+    return simulated_page(f"Policies of compaction for {found.what}", _intro(found), drawn, _fit_lines(found))
+
+
+def _over_base(span: Span) -> float:
+    return max(0.0, span.amplification - 1)
+
+
+def _render(found: Simulated, console: Terminal) -> None:
+    console.print(_intro(found), highlight=False, markup=False)
     _render_writes(found, console)
     _render_reads(found, console)
     _render_storage(found, console)
@@ -451,10 +485,7 @@ def _render_storage(found: Simulated, console: Terminal) -> None:
 
 
 def _render_chart(found: Simulated, console: Terminal) -> None:
-    for title, of, show in (
-        ("logs that a query opens", _opened_of, lambda most: f"{most:,.0f}"),
-        ("bytes in storage", _storage_of, format_size),
-    ):
+    for title, of, show in _CURVES:
         most = max(of(span) for figures in found.replays.values() for span in figures.spans)
         if not most:
             continue
@@ -462,14 +493,6 @@ def _render_chart(found: Simulated, console: Terminal) -> None:
         for name, figures in found.replays.items():
             table.add_row(name, "".join(_block(of(span) / most) for span in figures.spans))
         console.print(table)
-
-
-def _opened_of(span: Span) -> float:
-    return span.opened
-
-
-def _storage_of(span: Span) -> float:
-    return span.storage_bytes
 
 
 def _block(share: float) -> str:

@@ -131,6 +131,18 @@ def test_time_alone_makes_a_group_due() -> None:
     assert without.jobs == 0
 
 
+def test_time_alone_makes_a_merge_pay() -> None:
+    """What lies unmerged long enough pays by cost, and nothing need be written for that: the daemon plans again."""
+    settings = {"planner.policy": "cost", "planner.reads": "2/hour"}
+    planner = planner_of(CompactionType.HYBRID, GroupFilter(), settings, trigger=Trigger(delta_commits=1))
+    trace = traced(writes(1, log(8 * MIB)), hours=60)
+    found = replay(trace, planner=planner, model=SizeModel(), reads_per_day=48.0)
+    assert (found.fulls, found.jobs) == (1, 1)
+    # A read saves 1.03 s and a FULL of 108 MiB takes 3.3 s, so that it pays when half of the base's age has 3.2 reads.
+    hours = found.reader_seconds / read_seconds(8 * MIB, 1) / 2
+    assert 1.2 < hours <= 1.5, "the base was made two hours before the log"
+
+
 def test_a_clustering_is_the_same_for_all() -> None:
     """It takes groups away with their logs, and its bytes are no compaction's."""
     clusters = TracedCommit(at(2), at(2) + 1, CommitAuthor.CLUSTERING, (base(40 * MIB, 1),), (0,))

@@ -261,13 +261,16 @@ class GroupRules:
                 price=self._options.price.factor,
             )
         cuts = [cut for cut in (full, *of_logs) if self._options.only in (None, cut.choice)] or [full]
-        best = max(cuts, key=lambda cut: cut.gain(reads))
-        if best.gain(reads) <= 0:  # the one that is nearest to paying
-            best = max(cuts, key=lambda cut: cut.gain(reads) / cut.cost.core_seconds)
+        gains = [cut.gain(reads) for cut in cuts]
+        gain = max(gains)
+        best = cuts[gains.index(gain)]
+        if gain <= 0:  # the one that is nearest to paying
+            shares = [gain / cut.cost.core_seconds for gain, cut in zip(gains, cuts, strict=True)]
+            best = cuts[shares.index(max(shares))]
         opened = len(profile.live) + len(profile.logs.superseded)
         if self._options.only is None and opened > OPENED_LOGS_MAX:
             return Choice.FULL, Reason.OVER_CAP, full
-        if best.gain(reads) > 0:
+        if gain > 0:
             return best.choice, Reason.PAYS_BACK, best
         if self._options.only is None and len(profile.live) > LIVE_LOGS_MAX:
             cheapest = min(cuts, key=lambda cut: cut.cost.core_seconds / max(1, len(cut.run) or len(profile.live)))

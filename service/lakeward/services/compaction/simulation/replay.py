@@ -60,6 +60,8 @@ from lakeward.table.timeline.timezone import TimelineZone, ZoneSource
 TOKEN = "0-0-0"
 KEPT_COMMITS = 10
 """Commits for which Hudi's cleaner keeps what was replaced (hoodie.clean.commits.retained)."""
+REPLAN_SECONDS = 900.0
+"""After so long the daemon plans a table again that does not change (`schedule.replan`)."""
 SPANS = 48
 """Parts of a replay that figures over time are of."""
 GROWTH_MAX = 4.0
@@ -807,6 +809,8 @@ def _seconds_between_looks(planner: Planner) -> float | None:
         steps.append(options.objective / GRID)
     if options.table_trigger is not None and options.table_trigger.counts_seconds:
         steps.append(max(60.0, options.table_trigger.seconds))
+    if _watches_clock(options):
+        steps.append(REPLAN_SECONDS)
     return min(steps, default=None)
 
 
