@@ -770,7 +770,8 @@ def _may_pay(options: HybridOptions, group: SizedGroup, at: int, reads_supersede
     """Whether the group may have a merge that pays, where that is what decides."""
     if options.reads is None or options.price.is_off:
         return True
-    if (reads_per_day := options.reads.everywhere) is None:
+    reads_per_day = options.reads.everywhere
+    if reads_per_day is None or options.reads.learned is not None:
         return True
     oldest = at if group.oldest is None else group.oldest
     base_at = oldest if group.base_bytes is None else group.base_at
