@@ -28,6 +28,7 @@ EXAMPLES: Mapping[str, str] = {
     "/tables/{table}/groups": "/tables/orders/groups?limit=1",
     "/tables/{table}/decisions": "/tables/orders/decisions?at=1799999970",
     "/tables/{table}/storage": "/tables/orders/storage",
+    "/tables/{table}/examination": "/tables/orders/examination",
     "/jobs": "/jobs?limit=1",
     "/jobs/{job}": "/jobs/j1",
     "/costs": "/costs?table=orders",

@@ -45,6 +45,7 @@ def test_each_path_is_a_call(client: lakeward.Client) -> None:
     assert {each.decision.choice for each in client.groups("orders", choice="FULL") if each.decision} == {"FULL"}
     assert [each.choice for each in client.decisions("orders")] == ["FULL"]
     assert client.storage("orders")[0].bytes
+    assert client.examination("orders").diagnosis
     assert [each.id for each in client.jobs("orders")] == ["j2", "j1"]
     job = client.job("j1")
     assert job.card is not None and job.card["cpu_seconds"] == 14.0

@@ -13,8 +13,8 @@ NOW = 1_800_000_000.0
 MIB = 1024 * 1024
 MERGED = JobCost(
     {"pays-back": 3, "over-cap": 1},
-    before=ReadLoad(66, 900 * MIB, 62, 180 * MIB, 24.36),
-    after=ReadLoad(4, 740 * MIB),
+    before=ReadLoad(66, 900 * MIB, 62, 180 * MIB, 24.36, 400 * MIB),
+    after=ReadLoad(4, 740 * MIB, point_bytes=220 * MIB),
     saved_seconds_a_day=48.72,
     predicted_seconds=20.0,
     task_seconds=30.0,
@@ -50,6 +50,7 @@ def test_a_card_says_why_what_it_took_and_what_readers_have_of_it() -> None:
         "Files": "66 files of 900.0 MiB before, 4 files of 740.0 MiB after",
         "A full query": "opened 62 logs and merged 180.0 MiB, 24.4 core-seconds before; "
         "opened 0 logs, 0 core-seconds after",
+        "A query of one key": "opened 16.5 files and read 100.0 MiB before; opened 1 file and read 55.0 MiB after",
         "Predicted": "20 core-seconds",
         "Actual": "24 CPU seconds, 1.2 times what was predicted",
         "Pays back": "at 2027-01-15 19:49:21 UTC, as readers save 48.7 core-seconds a day",
@@ -57,6 +58,14 @@ def test_a_card_says_why_what_it_took_and_what_readers_have_of_it() -> None:
     assert dict(card_of(COST, (), now=NOW).lines(size=lambda size: f"{size:.0f} bytes"))["Files"].startswith(
         f"66 files of {900 * MIB} bytes before"
     )
+
+
+def test_a_card_of_an_older_release_says_nothing_of_one_key() -> None:
+    """It did not record it, and 0 bytes would be wrong."""
+    old = {key: {**DETAIL[key], "point_bytes": 0} for key in ("before", "after")}
+    for kept in (old, {key: {k: v for k, v in of.items() if k != "point_bytes"} for key, of in old.items()}):
+        lines = dict(card_of(replace(COST, detail={**DETAIL, **kept}), (), now=NOW).lines())
+        assert "A query of one key" not in lines and "A full query" in lines
 
 
 def test_it_pays_back_once_readers_have_saved_what_it_took() -> None:

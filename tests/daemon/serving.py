@@ -114,10 +114,15 @@ class Serving:
         settings: Mapping[str, str] | None = None,
         named: Path | None = None,
         index_store_url: str = "",
+        shadow: bool = False,
     ) -> None:
+        """
+        Args:
+            shadow: nothing is said about the tables' writers.
+        """
         self.clock = SkippingClock()
         self.store = store or open_store("sqlite://", clock=self.clock)
-        self.settings = self.load(root, state_folder, settings or {}, named=named)
+        self.settings = self.load(root, state_folder, settings or {}, named=named, shadow=shadow)
         self.registry = CollectorRegistry()
         self.runner = InlineRunner()
         self.watcher = Watcher(open_storage, self.clock)
@@ -168,7 +173,9 @@ class Serving:
         return partial(in_place_of.get(task, task), location)
 
     @staticmethod
-    def load(root: Path, state_folder: Path, settings: Mapping[str, str], *, named: Path | None = None) -> Settings:
+    def load(
+        root: Path, state_folder: Path, settings: Mapping[str, str], *, named: Path | None = None, shadow: bool = False
+    ) -> Settings:
         """With a table that is called `orders`, where it is said to be at `named`."""
         file = None
         if named is not None:
@@ -177,7 +184,7 @@ class Serving:
         given = {
             "discovery.roots": f'["{root}"]',
             "service.state_folder": str(state_folder),
-            "locks.writers": "share",
+            **({} if shadow else {"locks.writers": "share"}),
             "defaults.foreign_services": "share",
             # The golden tables have few commits; what the default trigger does is in test_promises.
             "defaults.planner": '{ "hoodie.compact.inline.max.delta.commits" = 1 }',

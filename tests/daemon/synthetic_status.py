@@ -51,7 +51,7 @@ from lakeward.services.metadata.job import MetadataMemory
 from lakeward.services.metadata.plan.due_before_writers import MetadataTrigger
 from lakeward.services.service import Fact, ServiceDemand
 from lakeward.services.ttl.job import TtlLook, TtlMemory
-from lakeward.state.records import JobRecord
+from lakeward.state.records import ExaminationRecord, JobRecord
 from lakeward.table.backlog import Backlog, GroupBacklog, PendingPlan
 
 NOW = 1_800_000_000.0
@@ -122,6 +122,40 @@ def running_job(table: str = "orders", ratio: float = 0.42) -> tuple[Job, JobPro
 def waiting_job(table: str = "orders") -> tuple[Job, JobProgress]:
     job, progress = running_job(table)
     return job, replace(progress, wait=JobWait("the table lock .hoodie/.locks/lock is held by spark-7", NOW - 12))
+
+
+def examination(*grades: str, **changes: Any) -> ExaminationRecord:
+    """One with a finding of each of these grades."""
+    found = [
+        {
+            "code": f"pattern-{number}",
+            "grade": grade,
+            "title": f"Pattern {number} is there",
+            "why": "Rows are lost.",
+            "source": "an issue",
+            "places": 7,
+            "symptoms": [
+                {
+                    "subject": f"clean {place}",
+                    "evidence": [f"file <{place}> is gone"],
+                    "remedy": "Bring it back.",
+                    "command": "lakeward compact /data/orders",
+                    "dry_run": "lakeward compact /data/orders --dry-run",
+                }
+                for place in range(7)
+            ],
+        }
+        for number, grade in enumerate(grades)
+    ]
+    document = {
+        "base_path": "/data/lake/orders",
+        "healthy": not found,
+        "worst": next(iter(grades), None),
+        "found": found,
+        "unseen": [{"code": "doubled-keys", "why": "It takes long.", "by_choice": True}],
+        "absent": ["small-files"],
+    }
+    return replace(ExaminationRecord(NOW - 7200, NOW - 7200, document), **changes)
 
 
 INDEXES = IndexMemory(
@@ -200,6 +234,7 @@ def table(
         last_job=job(name),
         last_success_at={JobKind.COMPACTION: NOW - 170},
         storage=storage_samples()[-1],
+        examination=examination(),
         remembered={
             JobKind.METADATA_COMPACTION: MetadataMemory(
                 trigger=MetadataTrigger(3, "20260101000000000", after=6, limit=10)
@@ -421,6 +456,7 @@ def detail(of: TableStatus | None = None, **changes: Any) -> TablePage:
             EventStatus(NOW - 86_000, "parked", "File group g was parked after a wrong result."),
         ),
         storage=storage_samples(),
+        examination=of.examination,
         holds=(
             HoldStatus(
                 "parked",

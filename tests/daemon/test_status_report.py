@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 
@@ -170,6 +171,26 @@ def test_a_detail_is_of_the_moment_of_its_status(store: Store) -> None:
     assert backlog is not None
     assert (backlog.base_bytes, backlog.log_files, backlog.log_bytes) == (100, 2, 30)
     assert detail.planned_at == NOW
+
+
+@pytest.mark.parametrize(
+    ("at", "shown"),
+    [("2027-01-31", ["2027-01", "2026-12", "2026-11"]), ("2027-03-01", ["2027-03", "2027-02", "2027-01"])],
+)
+def test_a_page_has_the_costs_of_three_months(store: Store, at: str, shown: list[str]) -> None:
+    """Whole months, also over the turn of a year; what ended before is not read."""
+    for month in ("2026-10", "2026-11", "2026-12", "2027-01", "2027-02", "2027-03"):
+        for day in ("01", "28"):
+            ended_at = datetime.fromisoformat(f"{month}-{day}T00:00:00+00:00").timestamp()
+            cost = CostRecord(f"{month}-{day}", "orders", "clean", month, ended_at, "committed", 1.0, 0.0)
+            if f"{month}-{day}" <= at:
+                store.jobs.record_cost(cost)
+    now = datetime.fromisoformat(f"{at}T00:00:00+00:00").timestamp()
+
+    months = table_detail(synthetic.table(), None, store, at=now).months
+
+    assert [each.month for each in months] == shown
+    assert [each.jobs for each in months][1:] == [2, 2]
 
 
 def test_a_hold_that_the_store_has_not_got_is_shown(store: Store) -> None:

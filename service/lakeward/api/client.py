@@ -23,6 +23,7 @@ from lakeward.base.errors import LakewardError, StoreUnavailable, UsageError
 from lakeward.surface.documents import API, Document, EventDocument, JobDocument, MonthDocument
 from lakeward.surface.table_documents import (
     DecisionDocument,
+    ExaminationDocument,
     GroupDocument,
     ServiceDocument,
     StorageDocument,
@@ -100,6 +101,10 @@ class Client:
 
     def storage(self, table: str) -> list[StorageDocument]:
         return _each(StorageDocument, self._get(f"{_of(table)}/storage"))
+
+    def examination(self, table: str) -> ExaminationDocument:
+        """What the doctor found in a table, and when."""
+        return ExaminationDocument.model_validate(self._get(f"{_of(table)}/examination"))
 
     def jobs(self, table: str | None = None, *, limit: int = 50) -> list[JobDocument]:
         """The newest first."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -23,17 +23,15 @@ from lakeward.cli.result import PARTIAL_EXIT, PROBLEMS_EXIT, Result
 from lakeward.cli.serviced import serviced_table
 from lakeward.cli.terminal import Rendered
 from lakeward.config.settings import Writers
-from lakeward.services.together.doctor.catalogue import PATTERNS
+from lakeward.services.together.doctor.catalogue import examine_table
 from lakeward.services.together.doctor.diagnosis import (
     Diagnosis,
     Grade,
-    Pattern,
     PatternFound,
     PatternUnseen,
     Symptom,
+    diagnosis_as_json,
 )
-from lakeward.services.together.doctor.doctor_view import DoctorView
-from lakeward.services.together.doctor.examination import examine
 
 WARNING_EXIT = 7
 
@@ -66,9 +64,10 @@ def doctor(
     """
     locks = given.over(opened, dry_run=True)
     with serviced_table(opened, locks) as serviced:
-        diagnosis = examine(
-            PATTERNS,
-            lambda: DoctorView(serviced, shares_lock=locks.writers is Writers.SHARE),
+        diagnosis = examine_table(
+            serviced,
+            shares_lock=locks.writers is Writers.SHARE,
+            guard=serviced.guard,
             with_options={"--keys"} if keys else frozenset(),
         )
     return Rendered(
@@ -84,42 +83,6 @@ def exit_code_of(diagnosis: Diagnosis) -> int:
     if diagnosis.failed:
         return PARTIAL_EXIT
     return WARNING_EXIT if diagnosis.worst is Grade.WARNING else 0
-
-
-def diagnosis_as_json(base_path: str, diagnosis: Diagnosis) -> dict[str, Any]:
-    return {
-        "base_path": base_path,
-        "healthy": diagnosis.is_healthy,
-        "worst": diagnosis.worst and diagnosis.worst.value,
-        "found": [
-            {**_pattern_as_json(each.pattern), "symptoms": [_symptom_as_json(symptom) for symptom in each.symptoms]}
-            for each in diagnosis.found
-        ],
-        "unseen": [
-            {"code": each.pattern.code, "why": each.why, "by_choice": each.is_chosen} for each in diagnosis.unseen
-        ],
-        "absent": [pattern.code for pattern in diagnosis.absent],
-    }
-
-
-def _pattern_as_json(pattern: Pattern) -> dict[str, str]:
-    return {
-        "code": pattern.code,
-        "grade": pattern.grade.value,
-        "title": pattern.title,
-        "why": pattern.why,
-        "source": pattern.source,
-    }
-
-
-def _symptom_as_json(symptom: Symptom) -> dict[str, Any]:
-    return {
-        "subject": symptom.subject,
-        "evidence": list(symptom.evidence),
-        "remedy": symptom.remedy,
-        "command": symptom.command,
-        "dry_run": symptom.dry_run,
-    }
 
 
 def render_diagnosis(base_path: str, diagnosis: Diagnosis, console: Console) -> None:

@@ -90,6 +90,9 @@ class Card:
             before, after = ReadLoad(**detail["before"]), ReadLoad(**detail["after"])
             yield "Files", f"{_files(before, size)} before, {_files(after, size)} after"
             yield "A full query", f"{_logs(before, size)} before; {_logs(after, size)} after"
+            if before.point_bytes and (slices := sum(detail.get("reasons", {}).values())):
+                words = (_point(load, slices, size) for load in (before, after))
+                yield "A query of one key", "{} before; {} after".format(*words)
         if cost.predicted_seconds is not None:
             yield "Predicted", f"{format_core_seconds(cost.predicted_seconds)} core-seconds"
         if cost.actual_seconds is not None:
@@ -185,6 +188,13 @@ def _greatest_first(numbers: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 def _files(load: ReadLoad, size: Callable[[float], str]) -> str:
     return f"{format_count(load.files, 'file')} of {size(load.bytes)}"
+
+
+def _point(load: ReadLoad, slices: int, size: Callable[[float], str]) -> str:
+    """What a query of one key of a slice opened and read, on average over the slices."""
+    files = load.files / slices
+    shown = format_count(round(files), "file") if files == round(files) else f"{files:.1f} files"
+    return f"opened {shown} and read {size(load.point_bytes / slices)}"
 
 
 def _logs(load: ReadLoad, size: Callable[[float], str]) -> str:

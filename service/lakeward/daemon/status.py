@@ -39,7 +39,7 @@ from lakeward.protocol.job_report import JobReport, JobResult
 from lakeward.protocol.progress import DeletedSoFar, Merged
 from lakeward.services.compaction.plan.decision import Decision
 from lakeward.services.service import Fact, ServiceDemand
-from lakeward.state.records import JobRecord, MonthlyCost
+from lakeward.state.records import ExaminationRecord, JobRecord, MonthlyCost
 from lakeward.table.backlog import Backlog, GroupBacklog
 from lakeward.table.file_system_view import GroupId
 
@@ -191,6 +191,8 @@ class TableStatus:
     """The newest count; None before the first."""
     remembered: Mapping[JobKind, Any] = field(default_factory=dict)
     """What each service remembers of the table."""
+    examination: ExaminationRecord | None = None
+    """The doctor's newest, which says nothing before the first; None where the store has not said it."""
 
     @property
     def name(self) -> str:
@@ -385,6 +387,8 @@ class TablePage:
     """Cards of the jobs that have ended, by their ids."""
     months: tuple[MonthlyCost, ...] = ()
     """The newest first."""
+    examination: ExaminationRecord | None = None
+    """The doctor's newest, by whichever daemon; None before the first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from lakeward.base.quantities import format_time
 from lakeward.config.job_card import Card, card_of
@@ -50,8 +51,8 @@ from lakeward.table.snapshot import TableSnapshot
 
 JOBS_SHOWN = 50
 EVENTS_SHOWN = 50
-MONTHS_SHOWN = 24
-"""Lines of months, of all services together."""
+MONTHS_SHOWN = 3
+"""Months whose costs a page has, this one included; `lakeward costs` has those of 400 days."""
 
 
 def limitations(
@@ -121,8 +122,16 @@ def table_detail(status: TableStatus, snapshot: TableSnapshot | None, store: Sto
         planned_at=None if planning is None else min(planning.planned_at, at),
         storage=tuple(StorageSample(each.at, each.bytes) for each in store.observations.storage(name) if each.at <= at),
         cards=_cards(ended, store, at),
-        months=store.jobs.monthly_costs(name)[:MONTHS_SHOWN],
+        months=store.jobs.monthly_costs(name, since=_months_begin(at)),
+        examination=store.observations.examinations([name]).get(name),
     )
+
+
+def _months_begin(at: float) -> float:
+    """When the first of the months began that are shown at a time."""
+    now = datetime.fromtimestamp(at, UTC)
+    year, month = divmod(12 * now.year + now.month - MONTHS_SHOWN, 12)
+    return datetime(year, month + 1, 1, tzinfo=UTC).timestamp()
 
 
 def _pending(status: TableStatus, snapshot: TableSnapshot | None, store: Store) -> Iterable[ObservedPlan]:

@@ -109,6 +109,8 @@ class ReadLoad:
     """Bytes of logs that are merged."""
     core_seconds: float = 0.0
     """What a reader takes for the logs, as the planner has it."""
+    point_bytes: int = 0
+    """What queries of one key each, one for each slice, read; 0 where a release did not say."""
 
     def __add__(self, other: ReadLoad) -> ReadLoad:
         return ReadLoad(
@@ -117,6 +119,7 @@ class ReadLoad:
             self.logs_opened + other.logs_opened,
             self.merged_bytes + other.merged_bytes,
             self.core_seconds + other.core_seconds,
+            self.point_bytes + other.point_bytes,
         )
 
 

@@ -20,7 +20,7 @@ from lakeward.services.verb import Verb
 
 if TYPE_CHECKING:
     from lakeward.protocol.section import SettingsSection
-    from lakeward.services.service import CountingService, MergingService, Service
+    from lakeward.services.service import CountingService, Doctor, MergingService, Service
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,11 @@ ROUND = tuple(line.kind for line in SERVICES if line.kind is not None and line.i
 @cache
 def load_services() -> tuple[Service[Any], ...]:
     return tuple(import_module(f"{__package__}.{line.folder}.job").SERVICE for line in SERVICES if line.kind)
+
+
+def load_doctor() -> Doctor:
+    """The doctor, which is made of several services and loads them."""
+    return cast("Doctor", import_module(f"{__package__}.together.doctor.catalogue").examine_table)
 
 
 def belonging_to(kind: JobKind) -> Iterator[Service[Any]]:

@@ -75,8 +75,12 @@ class Jobs:
         query = query.order_by(job_costs.c.ended_at.desc(), job_costs.c.job_id).limit(limit)
         return tuple(_cost(row) for row in self._access.rows("predicted_costs", query))[::-1]
 
-    def monthly_costs(self, table: str | None = None) -> tuple[MonthlyCost, ...]:
-        """The newest month first."""
+    def monthly_costs(self, table: str | None = None, *, since: float | None = None) -> tuple[MonthlyCost, ...]:
+        """The newest month first.
+
+        Args:
+            since: jobs that ended earlier are left out, and not read.
+        """
         of = job_costs.c
         keys = (of.month, of.table_name, of.service)
         has_failed = case((of.result.in_(_GOOD_ENDS), 0), else_=1)
@@ -94,6 +98,8 @@ class Jobs:
         query = query.group_by(*keys).order_by(of.month.desc(), of.table_name, of.service)
         if table is not None:
             query = query.where(of.table_name == table)
+        if since is not None:
+            query = query.where(of.ended_at >= since)
         rows = self._access.rows("monthly_costs", query)
         return tuple(MonthlyCost(table=fields.pop("table_name"), **fields) for fields in map(_fields, rows))
 

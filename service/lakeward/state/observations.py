@@ -28,6 +28,7 @@ from lakeward.state.past_decisions import (
 )
 from lakeward.state.records import (
     DecisionRecord,
+    ExaminationRecord,
     FileGroupKey,
     ObservedOperation,
     ObservedPlan,
@@ -37,6 +38,7 @@ from lakeward.state.records import (
 )
 from lakeward.state.store_tables import (
     decisions,
+    examinations,
     jobs,
     observed_operations,
     observed_plans,
@@ -241,6 +243,22 @@ class Observations:
         query = select(storage_samples).where(storage_samples.c.table_name == table).order_by(storage_samples.c.slot)
         return tuple(StorageRecord(row.at, row.bytes) for row in self._access.rows("storage", query))
 
+    def record_examination(self, table: str, found: ExaminationRecord) -> None:
+        """What the doctor found; the newest one counts."""
+        row = {**fields_of(found), "table_name": table}
+        row["document"] = None if found.document is None else plain(found.document)
+        self._access.write(
+            "record_examination", lambda connection: self._access.upsert(connection, examinations, [row])
+        )
+
+    def examinations(self, tables: Iterable[str]) -> Mapping[str, ExaminationRecord]:
+        """The newest examination of each of these tables that has one."""
+        query = select(examinations).where(examinations.c.table_name.in_(list(tables)))
+        return {
+            row.table_name: ExaminationRecord(row.tried_at, row.looked_at, row.document, row.problem)
+            for row in self._access.rows("examinations", query)
+        }
+
     def clear(self, at: float) -> None:
         """Empty what the timelines and the next planning show again; everything else stays. Until that planning it is
         as if no file group were there."""
@@ -260,7 +278,8 @@ def _decisions_of(table: str) -> Select[Any]:
 
 
 def _delete_observations(connection: Connection, table: str) -> None:
-    kinds = (plannings, decisions, past_decisions, observed_plans, observed_operations, storage_samples, read_days)
+    seen = (plannings, decisions, past_decisions, observed_plans, observed_operations)
+    kinds = (*seen, storage_samples, examinations, read_days)
     for kind in kinds:
         connection.execute(delete(kind).where(kind.c.table_name == table))
 

@@ -143,6 +143,19 @@ class StorageRecord:
     """Bytes of each state."""
 
 
+@dataclass(frozen=True, slots=True)
+class ExaminationRecord:
+    """The newest examination of a table by the doctor, and the newest one that saw it."""
+
+    tried_at: float
+    looked_at: float | None = None
+    """When `document` was made; None where no examination has seen the table yet."""
+    document: Mapping[str, Any] | None = None
+    """What `lakeward doctor --json` gives (`services/together/doctor/diagnosis.py`)."""
+    problem: str | None = None
+    """Why the newest one saw nothing; None where it did."""
+
+
 PROGRESS = "progress"
 """The one figure of a job that runs: how far it is, and what it waits for."""
 

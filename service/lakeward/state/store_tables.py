@@ -1,7 +1,7 @@
 """The tables of the store, as SQLAlchemy Core knows them; `migrations/` is how a database gets them.
 
     about a table     watched_tables  plannings  decisions  observed_plans  observed_operations  storage_samples
-                      past_decisions
+                      past_decisions  examinations
     about our work    jobs  attempts  job_costs  cleaner_progress  index_builds  index_checkpoints
     between daemons   leases  daemons
     from an operator  controls  parked_groups
@@ -159,6 +159,17 @@ storage_samples = Table(
     Column("bytes", JSON, nullable=False),
 )
 """`slot` counts periods of ten minutes since the epoch; the newest sample of each stays."""
+
+examinations = Table(
+    "examinations",
+    metadata,
+    Column("table_name", StorableText, primary_key=True),
+    Column("tried_at", Double, nullable=False),
+    Column("looked_at", Double),
+    Column("document", JSON(none_as_null=True)),
+    Column("problem", StorableText),
+)
+"""`document` is what `lakeward doctor --json` gives, of the newest examination that saw the table at all."""
 
 # ------------------------------------------------------------------------------------------------ about our work
 

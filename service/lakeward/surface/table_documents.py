@@ -193,6 +193,21 @@ class StorageDocument(Document):
     """Bytes of each state."""
 
 
+class ExaminationDocument(Document):
+    """The newest examination of a table by the doctor, and what it found."""
+
+    tried_at: float | None
+    """None where there was none yet."""
+    tried_time: str | None
+    looked_at: float | None
+    """When the table was seen last; None where it never was."""
+    looked_time: str | None
+    problem: str
+    """Why the newest one saw nothing; empty where it did."""
+    diagnosis: Mapping[str, Any] | None
+    """The document of `lakeward doctor --json`, of the time when the table was seen; None where it never was."""
+
+
 class ListDocument(Document, Generic[T]):
     """A part of a list."""
 

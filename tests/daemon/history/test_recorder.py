@@ -126,8 +126,15 @@ def test_what_a_job_took_is_kept_with_its_month(shown: Reported, store: Store) -
     assert first.detail == {
         "phases": {"merge": 5.0},
         "reasons": {"pays-back": 2},
-        "before": {"files": 5, "bytes": 100, "logs_opened": 4, "merged_bytes": 60, "core_seconds": 2.0},
-        "after": {"files": 0, "bytes": 0, "logs_opened": 0, "merged_bytes": 0, "core_seconds": 0.0},
+        "before": {
+            "files": 5,
+            "bytes": 100,
+            "logs_opened": 4,
+            "merged_bytes": 60,
+            "core_seconds": 2.0,
+            "point_bytes": 0,
+        },
+        "after": {"files": 0, "bytes": 0, "logs_opened": 0, "merged_bytes": 0, "core_seconds": 0.0, "point_bytes": 0},
         "price": 1.0,
         "written": {"t9": 2},
         "rewritten": {"t1": 1},

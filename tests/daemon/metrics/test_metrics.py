@@ -18,9 +18,20 @@ from lakeward.protocol.progress import Count, Phase
 from lakeward.services.compaction.plan.decision import Choice, PlanOutcome, Reason
 from lakeward.services.metric import MetricKind
 from lakeward.services.services import load_services
+from lakeward.state.records import ExaminationRecord
 from lakeward.table.backlog import BegunService, PendingPlan
 from tests.daemon.scrape import compare, samples, value
-from tests.daemon.synthetic_status import FIGURES, NOW, backlog, decision, job, service, table, varied_tables
+from tests.daemon.synthetic_status import (
+    FIGURES,
+    NOW,
+    backlog,
+    decision,
+    examination,
+    job,
+    service,
+    table,
+    varied_tables,
+)
 from tests.deploy.tools import find_tool
 
 OUTCOME = PlanOutcome(
@@ -140,6 +151,29 @@ def test_gauges_say_what_the_status_says():
     assert value(text, "lakeward_table_consumer_behind_seconds", table="orders", consumer="daily") == 7200
     assert value(text, "lakeward_table_consumer_behind_seconds", table="orders", consumer="lost") == float("inf")
     assert value(text, "lakeward_tables", state="queued") == 1
+
+
+def test_findings_of_a_table_that_was_not_seen_are_not_none():
+    """A 0 would say that all is well; how long it was not seen counts since it is watched. What the store has not said
+    has no age either."""
+    never = table("never", examination=ExaminationRecord(NOW - 86_400))
+    failed = table("failed", examination=ExaminationRecord(NOW - 60, problem="The disk is gone."))
+    elsewhere = table("elsewhere", examination=None)
+    sick = examination("danger", "warning", "warning")
+    unseen = [*(sick.document or {})["unseen"], {"code": "orphan-files", "why": "It broke.", "by_choice": False}]
+    sick = replace(sick, document={**(sick.document or {}), "unseen": unseen})
+    text = scrape(busy(service(never, failed, elsewhere, table("sick", examination=sick))))
+
+    counts = {
+        grade: value(text, "lakeward_table_findings", table="sick", grade=grade)
+        for grade in ("danger", "warning", "advice", "unseen")
+    }
+    assert counts == {"danger": 1, "warning": 2, "advice": 0, "unseen": 1}
+    assert value(text, "lakeward_table_examination_age_seconds", table="sick") == 7200
+    for name in ("never", "failed"):
+        assert f'lakeward_table_findings{{grade="danger",table="{name}"' not in text
+        assert value(text, "lakeward_table_examination_age_seconds", table=name) == 86_400
+    assert 'lakeward_table_examination_age_seconds{table="elsewhere"' not in text
 
 
 def test_without_an_objective_there_are_no_gauges_of_it():

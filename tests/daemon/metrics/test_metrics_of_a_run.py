@@ -67,6 +67,7 @@ def test_a_real_run_emits_what_is_documented_and_nothing_else(tmp_path: Path):
     silent = comparison.silent & {gauge.spec.name for gauge in TABLE_GAUGES}
     assert silent <= {
         "lakeward_table_write_amplification_ratio",
+        "lakeward_table_findings",
         "lakeward_table_metadata_delta_commits",
         "lakeward_table_consumer_behind_seconds",
         "lakeward_table_ttl_expired_partitions",

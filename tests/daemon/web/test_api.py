@@ -19,9 +19,10 @@ from lakeward.daemon.web.access import AccessRules
 from lakeward.daemon.web.api import PROBLEM
 from lakeward.daemon.web.http import SECURITY_HEADERS
 from lakeward.daemon.web.pages import concerns, in_order
+from lakeward.state.records import ExaminationRecord
 from lakeward.state.store import Store
 from lakeward.surface.documents import API
-from tests.daemon.synthetic_status import NOW, detail
+from tests.daemon.synthetic_status import NOW, detail, examination, service, table
 from tests.daemon.web.api_example import STATUS, client_of, example_store
 
 
@@ -196,6 +197,26 @@ def test_who_may_ask(store: Store) -> None:
         assert client.get(API + path, headers={"Authorization": "Bearer t0ken"}).status_code == 200
 
 
+def test_what_the_doctor_found(store: Store) -> None:
+    """What the page shows; before the first examination all of it is null, and what was not seen does not count as
+    well."""
+
+    def answer(looked: ExaminationRecord | None) -> object:
+        return get(client_of(service(table("orders", examination=looked)), store), "/tables/orders/examination")
+
+    never = dict.fromkeys(("tried_at", "tried_time", "looked_at", "looked_time", "diagnosis"))
+    assert answer(None) == {**never, "problem": ""}
+    seen = examination("danger", problem="It is away.", tried_at=NOW)
+    assert answer(seen) == {
+        "tried_at": NOW,
+        "tried_time": "2027-01-15T08:00:00.000Z",
+        "looked_at": NOW - 7200,
+        "looked_time": "2027-01-15T06:00:00.000Z",
+        "problem": "It is away.",
+        "diagnosis": seen.document,
+    }
+
+
 def test_each_path_is_described(client: TestClient) -> None:
     """The document names all paths, what they take and what they answer; nothing else is announced."""
     document = get(client, "/openapi.json")
@@ -208,6 +229,7 @@ def test_each_path_is_described(client: TestClient) -> None:
         "/tables/{table}/groups",
         "/tables/{table}/decisions",
         "/tables/{table}/storage",
+        "/tables/{table}/examination",
         "/jobs",
         "/jobs/{job}",
         "/costs",

@@ -44,13 +44,14 @@ from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures
 from lakeward.services.compaction.plan.decision import Choice, Reason
 from lakeward.services.indexing.index_memory import IndexMemory, IndexStatus, TeeStatus
-from lakeward.state.records import CostRecord, MonthlyCost
+from lakeward.state.records import CostRecord, ExaminationRecord, MonthlyCost
 from tests.daemon.synthetic_status import (
     LIMITATION,
     NOW,
     backlog,
     decision,
     detail,
+    examination,
     groups,
     hostile_tables,
     job,
@@ -147,6 +148,50 @@ def test_a_job_that_waits_is_shown_apart(pages: Pages):
     assert "waiting" not in Page(pages.all_tables(service(*varied_tables()))).text.lower().replace(
         "waiting to be merged", ""
     )
+
+
+def test_what_the_doctor_found(pages: Pages):
+    """The worst first, each with where it is, evidence, and the dry run before the command; of many places the first,
+    and how many there are. A remedy that several places share stands once."""
+    shown = table("orders", examination=examination("danger", "warning"))
+    html = pages.one_table(detail(shown), GroupQuery())
+    text = Page(html).text.replace("\u00a0", " ")
+    assert "danger Looked 2 h ago , 3 patterns looked for" in text
+    assert text.index("Pattern 0 is there") < text.index("Pattern 1 is there")
+    assert "7 places clean 0 file <0> is gone Bring it back. try lakeward compact /data/orders --dry-run" in text
+    assert text.count("Bring it back.") == 2 and "clean 5" not in text and "2 more in lakeward doctor" in text
+    assert "nothing found" not in text
+    assert concerns(shown, NOW)[:2] == ("1 danger", "1 warning")
+
+
+@pytest.mark.parametrize(
+    ("looked", "words"),
+    [
+        (None, "Not looked yet"),
+        (ExaminationRecord(NOW - 900), "Not looked yet"),
+        (ExaminationRecord(NOW - 900, problem="It is away."), "Could not look, 15 min ago : It is away."),
+        (examination(problem="It is away.", tried_at=NOW - 60), "Could not look since, tried 1 min ago : It is away."),
+    ],
+    ids=["elsewhere", "new", "never", "not-since"],
+)
+def test_what_the_doctor_did_not_see_is_never_well(pages: Pages, looked: ExaminationRecord | None, words: str):
+    """It says when it was tried, and why that failed."""
+    html = pages.one_table(detail(table("orders", examination=looked)), GroupQuery())
+    section = html[html.index('id="doctor"') :].partition("</section>")[0]
+    assert words in Page("<section " + section + "</section>").text.replace("\u00a0", " ")
+    assert "nothing found" not in section and f'class="sign {Tone.GOOD}"' not in section
+
+
+def test_what_the_doctor_saw_only_in_part_is_not_well(pages: Pages):
+    """A check that failed is named, with its reason; what an option looks for is not."""
+    seen = examination()
+    document = {**(seen.document or {}), "healthy": False}
+    document["unseen"] = [*document["unseen"], {"code": "orphan-files", "why": "No.", "by_choice": False}]
+    html = pages.one_table(detail(table("orders", examination=replace(seen, document=document))), GroupQuery())
+    text = Page(html).text
+    assert "not all seen" in text and "Could not be looked for: orphan-files . No." in text
+    assert "doubled-keys" not in text and "nothing found" not in text
+    assert "nothing found" in Page(pages.one_table(detail(table("orders")), GroupQuery())).text
 
 
 def test_a_job_has_its_card_and_months_their_sums(pages: Pages):

@@ -19,7 +19,7 @@ from lakeward.services.compaction.plan.price import Price
 from lakeward.services.compaction.plan.read_rates import ReadRates, parse_rates
 from lakeward.services.compaction.run.compactor import CompactedPlan, CompactionReport
 from lakeward.services.compaction.run.targets import Target
-from lakeward.services.compaction.run_cost import cost_of
+from lakeward.services.compaction.run_cost import ROW_GROUP_BYTES, cost_of
 from lakeward.table.file_group import FileSlice
 from tests.synthetic_table import file_group, minute
 
@@ -74,8 +74,8 @@ def test_a_full_leaves_one_base_file() -> None:
     of the same logs: superseded ones are opened, live ones merged."""
     full = target(OperationKind.FULL, "a", superseded=1)
     found = cost(plan((full, result(full, 70 * MIB))))
-    assert found.before == ReadLoad(5, BASE + 17 * MIB, 4, 15 * MIB, read_seconds(15 * MIB, 4))
-    assert found.after == ReadLoad(1, 70 * MIB)
+    assert found.before == ReadLoad(5, BASE + 17 * MIB, 4, 15 * MIB, read_seconds(15 * MIB, 4), BASE + 17 * MIB)
+    assert found.after == ReadLoad(1, 70 * MIB, point_bytes=70 * MIB)
     assert found.predicted_seconds == full_cost(base_bytes=BASE, log_bytes=15 * MIB, logs=3).core_seconds
     assert found.saved_seconds_a_day == pytest.approx(200 * read_seconds(15 * MIB, 4))
     assert (found.task_seconds, found.cpu_seconds, found.reasons) == (3.0, 2.0, {"pays-back": 1})
@@ -90,13 +90,24 @@ def test_a_log_leaves_what_it_did_not_take_and_its_sources_until_they_go(retire:
     log = target(OperationKind.LOG, "a", taken=3)
     found = cost(plan((log, result(log, 9 * MIB))), options=replace(BY_COST, sources_retire=retire))
     gone, gone_bytes = (3, 15 * MIB) if retire else (0, 0)
-    assert found.before == ReadLoad(5, BASE + 17 * MIB, 4, 17 * MIB, read_seconds(17 * MIB, 4))
-    merged, opened = (2 + 9) * MIB, 5 - gone
-    assert found.after == ReadLoad(6 - gone, BASE + 26 * MIB - gone_bytes, opened, merged, read_seconds(merged, opened))
+    assert found.before == ReadLoad(5, BASE + 17 * MIB, 4, 17 * MIB, read_seconds(17 * MIB, 4), BASE + 17 * MIB)
+    merged, opened, size = (2 + 9) * MIB, 5 - gone, BASE + 26 * MIB - gone_bytes
+    assert found.after == ReadLoad(6 - gone, size, opened, merged, read_seconds(merged, opened), size)
     assert found.predicted_seconds == log_cost(run_bytes=15 * MIB, logs=3).core_seconds
     assert found.rewritten == {minute(at): 1 for at in (3, 5, 7)}
     native = replace(result(log, 8 * MIB), delete_log=DeleteLog("d", MIB))
     assert cost(plan((log, native))).after.files == found.after.files + 1 + gone
+
+
+@pytest.mark.parametrize("kind", [OperationKind.FULL, OperationKind.LOG])
+def test_a_query_of_one_key_reads_one_row_group(kind: OperationKind) -> None:
+    """Keeps 3 of services/compaction/run_cost: of the base file one row group at most, and all logs as a full query."""
+    large = file_group("p", "a", base=(minute(1), 10 * ROW_GROUP_BYTES), logs=LOGS).slices[0]
+    done = Target(kind, large, large.log_files, frozenset(log.name.text for log in large.log_files), {})
+    found = cost(plan((done, result(done, 11 * ROW_GROUP_BYTES if kind is OperationKind.FULL else 9 * MIB))))
+    assert found.before.point_bytes == ROW_GROUP_BYTES + 17 * MIB
+    left = {OperationKind.FULL: 0, OperationKind.LOG: 9 * MIB + (0 if BY_COST.sources_retire else 17 * MIB)}
+    assert found.after.point_bytes == ROW_GROUP_BYTES + left[kind]
 
 
 def test_a_log_that_helps_no_reader_saves_nothing() -> None:

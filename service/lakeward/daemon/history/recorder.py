@@ -13,7 +13,7 @@ Keeps:   1. the loop never waits for the store;
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -44,6 +44,7 @@ from lakeward.state.records import (
     CostRecord,
     DecisionRecord,
     EventRecord,
+    ExaminationRecord,
     JobRecord,
     ParkedRecord,
     StorageRecord,
@@ -64,6 +65,20 @@ GONE_SECONDS = 3600.0
 
 
 _FAILURES = frozenset[str]({JobEnd.FAILED, JobEnd.REFUSED, JobEnd.VERIFICATION})
+
+
+FINDING, FINDING_GONE = "finding", "finding-gone"
+"""Kinds of events: the doctor found a pattern, or it found no more one that the table had."""
+
+
+class FindingText(Protocol):
+    """A finding of the doctor that came or went, as an event says it."""
+
+    @property
+    def has_come(self) -> bool: ...
+
+    @property
+    def text(self) -> str: ...
 
 
 class Submit(Protocol):
@@ -146,6 +161,10 @@ class Recorder:
         days = {name: self._store.reads.days(name, since_day=today - DAYS_MAX) for name in names}
         return {name: learn(of_table, today=today) for name, of_table in days.items()}
 
+    def examined(self, tables: Iterable[str]) -> Mapping[str, ExaminationRecord]:
+        """The newest examinations of tables. On the store's lane, by `ask`."""
+        return self._store.observations.examinations(tables)
+
     def answered(self) -> None:
         if not self._outbox.is_blocked and self.store_problem is not None:
             self.store_problem = None
@@ -175,6 +194,15 @@ class Recorder:
         """What holds a table's storage."""
         record = partial(self._store.observations.record_storage, table, StorageRecord(sample.at, sample.bytes))
         self._remember("storage", record, key=f"storage {table}")
+
+    def examined_table(self, table: str, found: ExaminationRecord, changes: Iterable[FindingText]) -> None:
+        """What the doctor found, and what of it is new or gone."""
+        record = partial(self._store.observations.record_examination, table, found)
+        self._remember("examination", record, key=f"examination {table}")
+        for each in changes:
+            kind = FINDING if each.has_come else FINDING_GONE
+            event = EventRecord(found.tried_at, kind, each.text, table, holder=self._holder)
+            self._remember("event", partial(self._store.events.record, event))
 
     def serviced(self, table: ServedTable) -> None:
         """Something was said about the writers of a table that was only watched."""

@@ -40,6 +40,7 @@ from lakeward.daemon.jobs.watch import JobWatch
 from lakeward.daemon.log import FailureLog
 from lakeward.daemon.loop.control_registry import ControlRegistry
 from lakeward.daemon.loop.discovery import Discovered
+from lakeward.daemon.loop.examinations import Examinations, FindingChange
 from lakeward.daemon.loop.leases import LeaseChanges, Leases
 from lakeward.daemon.loop.under_way import DeadLocks, Scans, SingleFlight, StorageCounts
 from lakeward.daemon.metrics.metrics import OTHER, Metrics
@@ -163,6 +164,14 @@ class DaemonLoop:
         self._controls_reading = SingleFlight()
         self._dead_locks = DeadLocks(worker.free_dead_locks, submit=self._submit, problem=self._failures.problem)
         self._counts = StorageCounts(worker, submit=self._submit, counted=self._counted, problem=self._failures.problem)
+        self._examinations = Examinations(
+            worker,
+            self._recorder,
+            submit=self._submit,
+            changed=self._finding_changed,
+            problem=self._failures.problem,
+            clock=clock,
+        )
         self._lease_keeping = SingleFlight()
         self._daemons = 1
         self._held_by: Mapping[str, str] = {}
@@ -268,6 +277,7 @@ class DaemonLoop:
             or self._lease_keeping.is_under_way
             or self._scans.are_any
             or self._counts.are_any
+            or self._examinations.are_any
         ):
             return False
         if self._watching_leases:
@@ -334,6 +344,7 @@ class DaemonLoop:
             storage=None if cache is None else cache.storage,
             # Copies: a job that runs goes on to change what its service remembers.
             remembered={} if cache is None else {kind: copy(memory) for kind, memory in cache.memories.items()},
+            examination=self._examinations.newest(table),
         )
 
     @property
@@ -488,6 +499,7 @@ class DaemonLoop:
         self.jobs.forget(name)
         self._written.pop(name, None)
         self._failures.forget(name)
+        self._examinations.forget(name)
         self._metrics.keep({name: table.shown_as for name, table in self._tables.items()})
 
     # ----------------------------------------------------------------------------------------------- leases
@@ -508,6 +520,7 @@ class DaemonLoop:
             self._inbox.append(LeaseGained(table))
         if gained:
             self._recorder.end_jobs_of_others(frozenset(gained))
+        self._examinations.keep(held & self._tables.keys())
         for table, why in changes.lost.items():
             self._lose_lease(table, why)
         for table, holder in changes.held_by.items():
@@ -639,6 +652,7 @@ class DaemonLoop:
         self._inbox.append(Polled(poll.table, poll.work_id, report.changed))
         self._drop_unless_held(poll.table)
         self._count_storage(poll.table)
+        self._examine(poll.table)
 
     def _plan(self, plan: Plan) -> None:
         table = self._table(plan.table)
@@ -666,6 +680,14 @@ class DaemonLoop:
         if not self._stopping and (table := self._tables.get(name)) is not None:
             self._counts.begin(table)
 
+    def _examine(self, name: str) -> None:
+        if not self._stopping and (table := self._tables.get(name)) is not None:
+            self._examinations.begin(table, is_busy=name in self.jobs.busy_tables)
+
+    def _finding_changed(self, table: str, change: FindingChange) -> None:
+        level = self._log.warning if change.has_come and change.grade != "advice" else self._log.info
+        level("doctor", table=table, code=change.code, text=change.text)
+
     def _counted(self, table: str, sample: StorageSample) -> None:
         if table in self._tables:
             self._recorder.counted(table, sample)
@@ -679,6 +701,7 @@ class DaemonLoop:
             self._metrics.polled(scan.table, PollOutcome.FAILED, 0.0)
         self._inbox.append(WorkFailed(scan.table, scan.work_id, self._failures.of_scan(scan.table, error)))
         self._count_storage(scan.table)
+        self._examine(scan.table)
 
     def _run(self, job: Job) -> None:
         table = self._table(job.table)

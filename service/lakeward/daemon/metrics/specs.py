@@ -33,6 +33,7 @@ from lakeward.services.metric import (
     gauge,
 )
 from lakeward.services.services import load_services
+from lakeward.services.together.doctor.diagnosis import Grade
 from lakeward.table.backlog import BEGUN_ACTIONS
 
 
@@ -48,6 +49,9 @@ class JobDoing(StrEnum):
     WORKING = "working"
     WAITING = "waiting"
 
+
+UNSEEN = "unseen"
+"""The grade of patterns that could not be looked for."""
 
 OPERATION_CHECK = "operation"
 """What was verified: the output of a merge, before anybody could see it. The other checks are those of services."""
@@ -255,6 +259,22 @@ def _state(table: TableStatus, now: float) -> Reading:
 
 def _storage(table: TableStatus, now: float) -> Reading:
     return None if table.storage is None else {state: float(size) for state, size in table.storage.bytes.items()}
+
+
+def _findings(table: TableStatus, now: float) -> Reading:
+    """None where nothing was seen yet: 0 would say that all is well."""
+    if table.examination is None or table.examination.document is None:
+        return None
+    document = table.examination.document
+    grades = [each["grade"] for each in document["found"]]
+    unseen = [each for each in document["unseen"] if not each["by_choice"]]
+    return {**{grade.value: float(grades.count(grade)) for grade in Grade}, UNSEEN: float(len(unseen))}
+
+
+def _examination_age(table: TableStatus, now: float) -> Reading:
+    if (found := table.examination) is None:
+        return None
+    return max(0.0, now - (found.looked_at or table.served.watched_since))
 
 
 def _oldest_unmerged_age(table: TableStatus, now: float) -> Reading:
@@ -499,6 +519,25 @@ _OWN_TABLE_GAUGES = (
             "state",
         ),
         _storage,
+    ),
+    TableGauge(
+        gauge(
+            "lakeward_table_findings",
+            "Patterns that break tables which the newest examination found, by grade, and those that it could not look "
+            "for (unseen); docs/operate/doctor.md explains them. There are none before the first examination.",
+            "table",
+            "grade",
+        ),
+        _findings,
+    ),
+    TableGauge(
+        gauge(
+            "lakeward_table_examination_age_seconds",
+            "How long ago an examination saw the table last, or since when it is watched where none has.",
+            "table",
+        ),
+        _examination_age,
+        max,
     ),
     TableGauge(
         gauge(

@@ -6,6 +6,7 @@
     /tables/NAME/groups               its file groups as pages show them
     /tables/NAME/decisions            what was decided about these, also at an earlier time
     /tables/NAME/storage              bytes by state, over time
+    /tables/NAME/examination          what the doctor found
     /jobs  /jobs/ID                   what runs and ran; one with its card
     /events  /costs                   what happened; what jobs took, by month
     /openapi.json                     all of this, in a form that programs read
@@ -37,6 +38,7 @@ from lakeward.base.errors import LakewardError, StoreUnavailable, UsageError
 from lakeward.daemon.status import ServiceStatus, TablePage, TableStatus
 from lakeward.daemon.web.document_makers import (
     decision_document,
+    examination_document,
     group_document,
     service_document,
     storage_document,
@@ -48,6 +50,7 @@ from lakeward.surface.documents import API, Document, EventDocument, JobDocument
 from lakeward.surface.store_answers import StoreAnswers
 from lakeward.surface.table_documents import (
     DecisionDocument,
+    ExaminationDocument,
     GroupDocument,
     ListDocument,
     ServiceDocument,
@@ -190,6 +193,10 @@ def make_api(
     @get("/tables/{table}/storage", tags=["tables"], summary="Bytes by state, the oldest count first")
     def storage(table: TableName) -> list[StorageDocument]:
         return [storage_document(each) for each in page_of(table).storage]
+
+    @get("/tables/{table}/examination", tags=["tables"], summary="What the doctor found in a table, and when")
+    def examination(table: TableName) -> ExaminationDocument:
+        return examination_document(page_of(table).examination)
 
     @get("/jobs", tags=["jobs"], summary="What runs and ran, the newest first")
     def jobs(table: OfTable = None, limit: Limit = _LIMIT) -> list[JobDocument]:

@@ -22,9 +22,11 @@ from lakeward.daemon.status import (
 )
 from lakeward.daemon.web.pages import concerns
 from lakeward.services.compaction.plan.decision_in_words import DecisionInWords, decision_of, sentence_of
+from lakeward.state.records import ExaminationRecord
 from lakeward.surface.documents import JobDocument
 from lakeward.surface.table_documents import (
     DecisionDocument,
+    ExaminationDocument,
     FactDocument,
     GroupDocument,
     HoldDocument,
@@ -153,6 +155,19 @@ def group_document(group: GroupStatus) -> GroupDocument:
         superseded_log_bytes=group.backlog.superseded_log_bytes,
         decision=None if group.decision is None else decision_document(group.decision),
         hold=None if group.hold is None else _hold(group.hold),
+    )
+
+
+def examination_document(found: ExaminationRecord | None) -> ExaminationDocument:
+    tried_at = None if found is None else found.tried_at
+    looked_at = None if found is None else found.looked_at
+    return ExaminationDocument(
+        tried_at=tried_at,
+        tried_time=None if tried_at is None else format_iso_time(tried_at),
+        looked_at=looked_at,
+        looked_time=None if looked_at is None else format_iso_time(looked_at),
+        problem="" if found is None else found.problem or "",
+        diagnosis=None if found is None else found.document,
     )
 
 

@@ -43,10 +43,15 @@ from lakeward.protocol.job_kind import JobKind
 from lakeward.services.compaction.plan.decision import Choice, Decision
 from lakeward.services.compaction.plan.explain import explain
 from lakeward.services.services import counting_service, load_services, page_templates
+from lakeward.services.together.doctor.diagnosis import Grade
+from lakeward.state.records import ExaminationRecord
 
 REFRESH_SECONDS = 5
 
 GROUPS_A_PAGE = 50
+
+PLACES_SHOWN = 5
+"""Places of a finding of the doctor, and lines of evidence of each."""
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -104,6 +109,12 @@ CHOICE_SIGNS: Mapping[Choice, StateSign] = {
     Choice.NONE: StateSign("NONE", "ring", Tone.QUIET),
 }
 
+GRADE_SIGNS: Mapping[str, StateSign] = {
+    Grade.DANGER: StateSign("danger", "cross", Tone.BAD),
+    Grade.WARNING: StateSign("warning", "triangle", Tone.WARN),
+    Grade.ADVICE: StateSign("advice", "diamond", Tone.QUIET),
+}
+
 _BAD_ENDS = frozenset[str]({JobEnd.FAILED, JobEnd.REFUSED, JobEnd.VERIFICATION})
 
 _UNREADABLE, _CONCERNED = 0, 2
@@ -112,6 +123,9 @@ _RANKS: Mapping[Tone, int] = {Tone.BAD: 1, Tone.WARN: 3, Tone.BUSY: 4, Tone.GOOD
 
 
 # ---- what needs attention
+
+_CONCERNING = {Grade.DANGER: "danger", Grade.WARNING: "warning"}
+"""Grades of findings of the doctor, as nouns."""
 
 
 def concerns(table: TableStatus, now: float) -> tuple[str, ...]:
@@ -128,6 +142,9 @@ def concerns(table: TableStatus, now: float) -> tuple[str, ...]:
     for service in load_services():
         if service.kind in table.remembered:
             found += service.concerns(table.remembered[service.kind])
+    if (examination := table.examination) is not None and examination.document is not None:
+        grades = [each["grade"] for each in examination.document["found"]]
+        found += [format_count(grades.count(grade), noun) for grade, noun in _CONCERNING.items() if grade in grades]
     if table.is_breached(now):
         found.append(f"objective missed by {format_duration(table.breach_seconds(now))}")
     if table.outlook.scan_overdue:
@@ -329,6 +346,17 @@ def format_moment(at: float, now: float) -> str:
     return f"in {format_duration(away)}" if away > 0 else f"{format_duration(-away)} ago"
 
 
+def doctor_sign(examination: ExaminationRecord) -> StateSign:
+    """How the table was when it was seen last; what was not seen, or could not be since, is never good."""
+    document = examination.document
+    assert document is not None, "only what was seen has a sign"
+    if (worst := document["worst"]) is not None:
+        return GRADE_SIGNS[worst]
+    if examination.problem is not None or not document["healthy"]:
+        return StateSign("not all seen", "triangle", Tone.WARN)
+    return StateSign("nothing found", "tick", Tone.GOOD)
+
+
 def _size(size: float) -> str:
     return format_size(size).replace(" ", _NO_BREAK)
 
@@ -438,6 +466,9 @@ class Pages:
             state_signs=STATE_SIGNS,
             end_signs=END_SIGNS,
             choice_signs=CHOICE_SIGNS,
+            grade_signs=GRADE_SIGNS,
+            doctor_sign=doctor_sign,
+            places_shown=PLACES_SHOWN,
             concerns=concerns,
             meter=meter,
             moment=format_moment,

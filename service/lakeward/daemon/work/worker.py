@@ -3,6 +3,7 @@
     poll   -> watcher                      -> has the timeline changed, did another service work on the table
     plan   -> watcher, daemon/work/table_planner     -> a decision for every file group, and what it would cost
     count  -> services/services            -> what holds the storage, in a work of its own after a poll or a plan
+    examine -> services/together/doctor    -> what breaks tables, once a day, in a work of its own after a poll
     run    -> execute, through commit      -> committed, nothing, or an error
 
 Every method is called on a thread of its own and returns, or raises, when it is done; nothing here decides what is
@@ -63,7 +64,9 @@ from lakeward.protocol.progress import Observer
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.compaction.plan.decision import Reason
 from lakeward.services.service import JobOrder, Service, StoredIndexes
-from lakeward.services.services import counting_service, load_services
+from lakeward.services.services import counting_service, load_doctor, load_services
+from lakeward.services.together.doctor.diagnosis import diagnosis_as_json
+from lakeward.state.records import ExaminationRecord
 from lakeward.storage.storage import Storage
 from lakeward.table.backlog import Backlog
 from lakeward.table.file_system_view import GroupId
@@ -75,6 +78,9 @@ from lakeward.table.timeline.writer_conflicts import WriterConflict
 COUNT_SECONDS_MIN = 60.0
 """Between two counts of a table's storage."""
 COUNT_TIMES_ITS_COST = 1000.0
+
+EVIDENCE_MAX = 50
+"""Places of a pattern that are remembered, and lines of evidence of each; `lakeward doctor --json` names all."""
 
 TURN_SECONDS = 1.5
 """How long one table keeps others from a first scan or a plan; all threads in a row stay below a poll's deadline."""
@@ -221,6 +227,18 @@ class Worker:
             took = self._clock.monotonic() - began
             cache.keep_storage(sample, due_at=began + max(COUNT_SECONDS_MIN, took * COUNT_TIMES_ITS_COST))
             return sample
+
+    def examine(self, table: ServedTable, guard: Guard) -> ExaminationRecord:
+        """Look for all that the doctor knows and that reads no rows. Raises what the guard raises."""
+        with log_context(table=table.name):
+            with self._turn.taken(timeout=TURN_SECONDS):
+                serviced = self._opened(table, guard, None)
+                shares_lock = table.locks.writers is Writers.SHARE
+                diagnosis = load_doctor()(serviced, shares_lock=shares_lock, guard=guard)
+            at = self._clock.now()
+            if not diagnosis.found and not diagnosis.absent:
+                return ExaminationRecord(at, problem=diagnosis.failed[0].why)
+            return ExaminationRecord(at, at, diagnosis_as_json(serviced.base_path, diagnosis, most=EVIDENCE_MAX))
 
     def free_dead_locks(self, table: ServedTable) -> None:
         """Free locks of a table that another daemon services: it may not judge processes of this host, and would wait

@@ -1,12 +1,14 @@
 """What a compaction took and what it was for: its report, and the planner's model, in; the figures of its card out.
 
+A query of one key reads the row group of the base file that holds it, and all logs: no log says which keys it has.
 A reader of a file slice opens all of its logs and merges the live ones, in the layout `lsm_tree` all of them. A FULL
 leaves it one base file. A LOG leaves its output beside the logs that it did not take; those that it took are opened as
 before, unless a clean will take them away.
 
 Touches: nothing.
 Keeps:   1. what was predicted is what the planner said of the same sizes, and what a reader takes what it says of logs;
-         2. CPU seconds are known only where each task had a process to itself.
+         2. CPU seconds are known only where each task had a process to itself;
+         3. a query of one key reads one row group of the base file, and the logs that a full query opens.
 See:     docs/decisions/0174-cards.md
 """
 
@@ -27,6 +29,9 @@ from lakeward.services.compaction.plan.read_rates import READS_PER_DAY
 from lakeward.services.compaction.run.compactor import CompactedPlan, CompactionReport
 from lakeward.services.compaction.run.targets import Target
 from lakeward.table.file_system_view import GroupId
+
+ROW_GROUP_BYTES = 120 * 2**20
+"""What a row group of a base file has by Hudi's default (`hoodie.parquet.block.size`)."""
 
 RECOVERED = "recovered"
 """The reason of operations whose plan was pending before: who made it knows why."""
@@ -92,23 +97,30 @@ def _before(target: Target) -> ReadLoad:
         logs_opened=len(logs),
         merged_bytes=merged,
         core_seconds=read_seconds(merged, len(logs)),
+        point_bytes=_point_bytes(target.slice.base_bytes, sum(log.size for log in logs)),
     )
+
+
+def _point_bytes(base_bytes: int, log_bytes: int) -> int:
+    return min(base_bytes, ROW_GROUP_BYTES) + log_bytes
 
 
 def _after(target: Target, result: OperationResult, before: ReadLoad, *, sources_go: bool) -> ReadLoad:
     if target.kind is OperationKind.FULL:
-        return ReadLoad(files=1, bytes=result.output_bytes)
+        return ReadLoad(files=1, bytes=result.output_bytes, point_bytes=_point_bytes(result.output_bytes, 0))
     written = 1 if result.delete_log is None else 2
     # In the layout `lsm_tree` readers would merge them, too: there no LOG is made whose sources stay.
     gone, gone_bytes = (len(target.merged), target.input_bytes) if sources_go else (0, 0)
     merged = before.merged_bytes + result.output_bytes - target.input_bytes
     opened = before.logs_opened + written - gone
+    grown = result.output_bytes - gone_bytes
     return ReadLoad(
         files=before.files + written - gone,
-        bytes=before.bytes + result.output_bytes - gone_bytes,
+        bytes=before.bytes + grown,
         logs_opened=opened,
         merged_bytes=merged,
         core_seconds=read_seconds(merged, opened),
+        point_bytes=before.point_bytes + grown,
     )
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lakeward.format.timeline.clean_plan import CleanPlan, clean_plan_root, write_clean_plan
+from lakeward.format.timeline.history import HistoryFile, HistoryRow, dump_manifest
+from lakeward.format.timeline.history_file import encode_rows
 from lakeward.format.timeline.rollback_plan import RollbackPlan, encode_rollback_plan
 from tests.golden_tables import GOLDEN, copy_golden
 from tests.hudi.log_compacting import log_compact
@@ -60,6 +62,27 @@ def _clustering_overwritten(path: Path) -> Path:
     write(base, [("p01", 5, "p", "new")], "insert_overwrite")
     groups = [group_id[1] for group_id in scan(base).replaced if group_id[0] == "p"]
     request(base, [groups])
+    return base
+
+
+def replaced_group_back(path: Path) -> Path:
+    """An archiver took the insert_overwrite away, and no clean the files that it replaced."""
+    base = new_table(path)
+    write(base, [("k1", 1, "p", "old"), ("k2", 1, "p", "old")], "insert")
+    write(base, [("k1", 2, "p", "new")], "insert_overwrite")
+    write(base, [("k9", 3, "q", "x")], "insert")
+    rows = []
+    for file in sorted((base / DATA_TIMELINE).glob("*_*.*commit"))[:2]:
+        time, _, rest = file.name.partition("_")
+        completed, _, action = rest.partition(".")
+        rows.append(HistoryRow(time, completed, action, file.read_bytes(), None))
+        for each in (base / DATA_TIMELINE).glob(f"{time}*"):
+            each.unlink()
+    file_name = HistoryFile(rows[0].time, rows[-1].time, 0)
+    content = encode_rows(rows)
+    _archive(base, file_name.name, content)
+    _archive(base, "manifest_1", dump_manifest({file_name: len(content)}))
+    _archive(base, "_version_", b"1")
     return base
 
 
@@ -243,6 +266,7 @@ SICK: Mapping[str, SickTable] = {
     "plan-over-gone-files": SickTable(_planned_log_gone, f"compaction {PENDING}", "which is not there"),
     "clean-of-planned-files": SickTable(_clean_of_planned_log, f"clean {LATER}", f"compaction {PENDING} is to read"),
     "clustering-overwritten": SickTable(_clustering_overwritten, "clustering ", "has replaced"),
+    "replaced-group-back": SickTable(replaced_group_back, "replacecommit ", "whose files readers read again"),
     "damaged-files": SickTable(_log_cut, ".log.", "bytes long and not"),
     "anchor-gone": SickTable(_anchor_gone, ".log.", "put its rows into another log"),
     "partition-gone": SickTable(_partition_gone, "partition 'p'", "completed commits name"),

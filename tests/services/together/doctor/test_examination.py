@@ -49,6 +49,19 @@ def codes(diagnosis: Diagnosis) -> tuple[list[str], list[str], list[str]]:
     )
 
 
+def test_it_can_be_stopped() -> None:
+    """Keeps 4 of services/together/doctor/examination: before each pattern, and nothing is made of what was seen."""
+    asked: list[int] = []
+
+    def guard() -> None:
+        asked.append(1)
+        if len(asked) == 2:
+            raise Cancelled("Stopped.")
+
+    with pytest.raises(Cancelled):
+        examine([pattern("a", []), pattern("b", [ONE])], Views(), guard=guard)
+
+
 @pytest.mark.parametrize("error", [BrokenFile("It is torn.", why="So it is."), OSError("gone"), KeyError("partition")])
 def test_a_check_that_fails_silences_no_other_one(error: Exception) -> None:
     """Keeps 1 of services/together/doctor/examination and of services/together/doctor/diagnosis: what it would have

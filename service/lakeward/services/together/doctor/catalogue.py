@@ -15,10 +15,27 @@ See:     docs/operate/doctor.md, whose table a test holds equal to the catalogue
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from lakeward.protocol.lock.table_lock import Guard
+from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.together.doctor import table_checks, upkeep_checks, work_checks
-from lakeward.services.together.doctor.diagnosis import Grade, Pattern
+from lakeward.services.together.doctor.diagnosis import Diagnosis, Grade, Pattern
+from lakeward.services.together.doctor.doctor_view import DoctorView
+from lakeward.services.together.doctor.examination import examine
+
+
+def examine_table(
+    table: ServicedTable, *, shares_lock: bool, guard: Guard, with_options: Collection[str] = ()
+) -> Diagnosis:
+    """Look for all patterns of the catalogue. Raises what the guard raises.
+
+    Args:
+        shares_lock: an operator says that all writers of the table share a lock.
+        with_options: the options that were given, of those that patterns need.
+    """
+    return examine(PATTERNS, lambda: DoctorView(table, shares_lock=shares_lock), with_options=with_options, guard=guard)
+
 
 PATTERNS: Sequence[Pattern] = (
     Pattern(
@@ -45,6 +62,15 @@ PATTERNS: Sequence[Pattern] = (
         why="Carried out, it writes the overwritten rows into new file groups, where readers find them again.",
         source="apache/hudi issues 18830 and 19074",
         check=work_checks.clusterings_overwritten,
+    ),
+    Pattern(
+        code="replaced-group-back",
+        grade=Grade.DANGER,
+        title="File groups that were replaced count again",
+        why="The commit that replaced them was archived before a clean took their files, and nothing else says that "
+        "they do not count: their rows stand beside those that replaced them.",
+        source="apache/hudi issue 6938",
+        check=table_checks.replaced_groups_back,
     ),
     Pattern(
         code="damaged-files",

@@ -2,7 +2,8 @@
 
     Pattern    what can be wrong, how bad that is, why, and what looks for it: the same for all tables
     Symptom    one place where this table has it: the instant or the file, the evidence, what to do
-    Diagnosis  the patterns of a table with their symptoms, and those that could not be looked for
+    Diagnosis  the patterns of a table with their symptoms, and those that could not be looked for; as JSON the same for
+               `lakeward doctor --json`, the store and the table's page
 
 Touches: nothing.
 Keeps:   1. a diagnosis is as bad as its worst pattern, and one that did not see everything is never healthy.
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lakeward.services.together.doctor.doctor_view import DoctorView
@@ -103,3 +104,47 @@ class Diagnosis:
     def is_healthy(self) -> bool:
         """Nothing was found, and everything was looked for but what was left out on purpose."""
         return self.worst is None and not self.failed
+
+
+def diagnosis_as_json(base_path: str, diagnosis: Diagnosis, *, most: int | None = None) -> dict[str, Any]:
+    """
+    Args:
+        most: how many symptoms of a pattern are named, and how many lines of evidence of each; None for all.
+    """
+    return {
+        "base_path": base_path,
+        "healthy": diagnosis.is_healthy,
+        "worst": diagnosis.worst and diagnosis.worst.value,
+        "found": [
+            {
+                **_pattern_as_json(each.pattern),
+                "places": len(each.symptoms),
+                "symptoms": [_symptom_as_json(symptom, most) for symptom in each.symptoms[:most]],
+            }
+            for each in diagnosis.found
+        ],
+        "unseen": [
+            {"code": each.pattern.code, "why": each.why, "by_choice": each.is_chosen} for each in diagnosis.unseen
+        ],
+        "absent": [pattern.code for pattern in diagnosis.absent],
+    }
+
+
+def _pattern_as_json(pattern: Pattern) -> dict[str, str]:
+    return {
+        "code": pattern.code,
+        "grade": pattern.grade.value,
+        "title": pattern.title,
+        "why": pattern.why,
+        "source": pattern.source,
+    }
+
+
+def _symptom_as_json(symptom: Symptom, most: int | None) -> dict[str, Any]:
+    return {
+        "subject": symptom.subject,
+        "evidence": list(symptom.evidence[:most]),
+        "remedy": symptom.remedy,
+        "command": symptom.command,
+        "dry_run": symptom.dry_run,
+    }

@@ -1,8 +1,9 @@
 """What `doctor` reads of a table, each thing when a pattern asks for it; the patterns themselves read nothing.
 
 Touches: the table, reading only: a scan that lists the storage, heartbeats and markers, the plans of pending cleans,
-         the commits whose partitions are not listed; the metadata table against the listing; the archive's listing, the
-         index definitions, the record of orphan files; with --keys the record key of each row, and spill files.
+         the commits whose partitions are not listed, archived commits that replaced file groups; the metadata table
+         against the listing; the archive's listing, the index definitions, the record of orphan files; with --keys the
+         record key of each row, and spill files.
 Keeps:   1. what could not be read is the error that says so, each time that it is asked for;
          2. a command that changes the table stands beside its dry run;
          3. a write without a heartbeat may live unless the operator says otherwise, or it was silent for long.
@@ -11,6 +12,7 @@ Keeps:   1. what could not be read is the error that says so, each time that it 
 from __future__ import annotations
 
 import shlex
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +22,8 @@ from lakeward.base.errors import BrokenFile
 from lakeward.base.paths import parent
 from lakeward.base.quantities import format_time
 from lakeward.format.metadata.index_definitions import IndexDefinitions
+from lakeward.format.timeline.commit_metadata import read_commit_metadata
+from lakeward.format.timeline.instant import comparable_time
 from lakeward.index.repeated_keys import KeyRepeats, find_repeated_keys
 from lakeward.protocol.attempts.attempt_files import temp_folder
 from lakeward.protocol.pending.rollback import Beat, RollbackDecision
@@ -41,7 +45,7 @@ from lakeward.table.index_definitions import load_index_definitions
 from lakeward.table.listing_source import ListingSource
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
 from lakeward.table.table_config import TableConfig
-from lakeward.table.timeline.archived import history_folder
+from lakeward.table.timeline.archived import each_archived_commit, history_folder
 from lakeward.table.timeline.cleans import not_undone, read_cleans, read_planned_deletions
 from lakeward.table.timeline.timeline import WRITE_ACTIONS, Timeline
 
@@ -134,6 +138,28 @@ class DoctorView:
         if self.snapshot.config.layout < 2:
             return ()  # a snapshot does not hold files against commits there
         return tuple(find_gone_partitions(self.table.storage, self.snapshot, check="partitions"))
+
+    @cached_property
+    def replaced_before(self) -> Mapping[str, tuple[GroupId, ...]]:
+        """File groups that readers read, and that only archived commits have replaced, by these. Reads the history, in
+        tables whose archive has manifests. Raises `BrokenFile`."""
+        snapshot, found = self.snapshot, defaultdict[str, list[GroupId]](list)
+        newest = {
+            (group.partition_path, group.file_id): max(comparable_time(each.base_instant) for each in group.slices)
+            for group in snapshot.file_groups
+            if group.slices
+        }
+        for row in each_archived_commit(
+            self.table.storage, self.table.base_path, snapshot.config, actions={"replacecommit"}
+        ):
+            if row.metadata and snapshot.timeline.find(row.time) is None:
+                metadata = read_commit_metadata(row.metadata, file=row.time, layout=snapshot.config.layout)
+                for path, file_ids in metadata.partition_to_replace_file_ids.items():
+                    for file_id in file_ids:
+                        # What came to the file group later is no part of what was replaced.
+                        if (group_id := (path, file_id)) in newest and newest[group_id] <= comparable_time(row.time):
+                            found[row.time].append(group_id)
+        return {time: tuple(sorted(groups)) for time, groups in found.items()}
 
     @cached_property
     def metadata(self) -> CheckReport:

@@ -7,7 +7,8 @@ fresh view, and counts only where both show the same place.
 Touches: the table, reading only, through `doctor_view`.
 Keeps:   1. a check that fails silences no other one, and its pattern is unseen, never absent;
          2. a symptom counts only if two views show it;
-         3. a pattern that needs an option is looked for only with it, and is named as left out otherwise.
+         3. a pattern that needs an option is looked for only with it, and is named as left out otherwise;
+         4. the guard is asked before each pattern, and what it raises ends the examination.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from lakeward.base.errors import Cancelled, LakewardError
+from lakeward.protocol.lock.table_lock import Guard
 from lakeward.services.together.doctor.diagnosis import Diagnosis, Grade, Pattern, PatternFound, PatternUnseen, Symptom
 from lakeward.services.together.doctor.doctor_view import DoctorView
 
@@ -24,12 +26,14 @@ def examine(
     view_now: Callable[[], DoctorView],
     *,
     with_options: Collection[str] = (),
+    guard: Guard = lambda: None,
 ) -> Diagnosis:
     """Every pattern is among those that are found, unseen or absent.
 
     Args:
         view_now: gives a fresh view of the table; asked again where something is found.
         with_options: the options that were given, of those that patterns need.
+        guard: raises where the examination has to stop.
     """
     first = view_now()
     second: DoctorView | None = None
@@ -42,6 +46,7 @@ def examine(
                 PatternUnseen(pattern, f"It takes long on a large table: {pattern.needs} looks for it.", is_chosen=True)
             )
             continue
+        guard()
         try:
             symptoms = tuple(pattern.check(first))
             if symptoms:

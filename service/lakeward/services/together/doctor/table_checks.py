@@ -55,6 +55,17 @@ def gone_partitions(view: DoctorView) -> Iterator[Symptom]:
         yield Symptom(subject=f"partition '{problem.subject}'", evidence=(problem.what,), remedy=problem.remedy)
 
 
+def replaced_groups_back(view: DoctorView) -> Iterator[Symptom]:
+    for instant, groups in sorted(view.replaced_before.items()):
+        yield Symptom(
+            subject=f"replacecommit {instant}",
+            evidence=tuple(f"it has replaced {say_group(each)}, whose files readers read again" for each in groups),
+            remedy="Copy the named files away and take them out of the partition, then have the metadata table built "
+            "again: no clean takes them, since nothing on the timeline says that they were replaced.",
+            command=view.command("files"),
+        )
+
+
 def unexplained_groups(view: DoctorView) -> Iterator[Symptom]:
     for group in view.snapshot.frozen:
         if not group.damage:
