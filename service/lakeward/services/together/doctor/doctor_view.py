@@ -156,7 +156,7 @@ class DoctorView:
                 metadata = read_commit_metadata(row.metadata, file=row.time, layout=snapshot.config.layout)
                 for path, file_ids in metadata.partition_to_replace_file_ids.items():
                     for file_id in file_ids:
-                        # What came to the file group later is no part of what was replaced.
+                        # What was written into the file group later was not replaced.
                         if (group_id := (path, file_id)) in newest and newest[group_id] <= comparable_time(row.time):
                             found[row.time].append(group_id)
         return {time: tuple(sorted(groups)) for time, groups in found.items()}
