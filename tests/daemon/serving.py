@@ -114,15 +114,10 @@ class Serving:
         settings: Mapping[str, str] | None = None,
         named: Path | None = None,
         index_store_url: str = "",
-        shadow: bool = False,
     ) -> None:
-        """
-        Args:
-            shadow: nothing is said about the tables' writers.
-        """
         self.clock = SkippingClock()
         self.store = store or open_store("sqlite://", clock=self.clock)
-        self.settings = self.load(root, state_folder, settings or {}, named=named, shadow=shadow)
+        self.settings = self.load(root, state_folder, settings or {}, named=named)
         self.registry = CollectorRegistry()
         self.runner = InlineRunner()
         self.watcher = Watcher(open_storage, self.clock)
@@ -173,10 +168,8 @@ class Serving:
         return partial(in_place_of.get(task, task), location)
 
     @staticmethod
-    def load(
-        root: Path, state_folder: Path, settings: Mapping[str, str], *, named: Path | None = None, shadow: bool = False
-    ) -> Settings:
-        """With a table that is called `orders`, where it is said to be at `named`."""
+    def load(root: Path, state_folder: Path, settings: Mapping[str, str], *, named: Path | None = None) -> Settings:
+        """With a table that is called `orders`, where it is said to be at `named`; an empty setting is not set."""
         file = None
         if named is not None:
             file = root.parent / "lakeward.toml"
@@ -184,12 +177,12 @@ class Serving:
         given = {
             "discovery.roots": f'["{root}"]',
             "service.state_folder": str(state_folder),
-            **({} if shadow else {"locks.writers": "share"}),
+            "locks.writers": "share",
             "defaults.foreign_services": "share",
             # The golden tables have few commits; what the default trigger does is in test_promises.
             "defaults.planner": '{ "hoodie.compact.inline.max.delta.commits" = 1 }',
         }
-        return load_settings(file, {}, given | dict(settings))
+        return load_settings(file, {}, {name: value for name, value in (given | dict(settings)).items() if value})
 
     def run(self, seconds: float, *, step: float = 1.0) -> None:
         """Let so much time pass, with the ticks that the process would have."""

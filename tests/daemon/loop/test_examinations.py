@@ -100,7 +100,7 @@ def test_what_is_stored_is_what_the_verb_says(root: Path, tmp_path: Path, capfd:
     """Under default settings: the document of `lakeward doctor --json`, on the page with its evidence and its command,
     in the metrics by grade, and the finding an event once; what is cured is an event, too."""
     table = SICK["clean-of-planned-files"].make(root / "sick")
-    serving = Serving(root, tmp_path / "state", shadow=True)
+    serving = Serving(root, tmp_path / "state", settings={"locks.writers": ""})
     serving.service._metrics.show(serving.status)
     serving.run(30, step=5)
     assert serving.sample("lakeward_table_findings", table="sick", grade="danger") is None
