@@ -29,11 +29,9 @@ from lakeward.engine.dispatch.dispatcher import Dispatcher
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobReport, KeptCost
-from lakeward.protocol.lock.table_lock import Guard
 from lakeward.protocol.refusals.eligibility import TableService
 from lakeward.protocol.section import SettingsSection
 from lakeward.services.metric import ServiceMetric
-from lakeward.services.together.doctor.diagnosis import Diagnosis
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
@@ -299,12 +297,6 @@ class MergingService(Service[Any], Protocol):
         Args:
             at: the time that an instant of the plan would have.
         """
-
-
-class Doctor(Protocol):
-    """What looks for the patterns that break tables, of all services together."""
-
-    def __call__(self, table: ServicedTable, *, shares_lock: bool, guard: Guard) -> Diagnosis: ...
 
 
 class CountingService(Service[Any], Protocol):

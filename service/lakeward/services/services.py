@@ -7,7 +7,7 @@ Touches: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -20,7 +20,7 @@ from lakeward.services.verb import Verb
 
 if TYPE_CHECKING:
     from lakeward.protocol.section import SettingsSection
-    from lakeward.services.service import CountingService, Doctor, MergingService, Service
+    from lakeward.services.service import CountingService, MergingService, Service
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +66,10 @@ def load_services() -> tuple[Service[Any], ...]:
     return tuple(import_module(f"{__package__}.{line.folder}.job").SERVICE for line in SERVICES if line.kind)
 
 
-def load_doctor() -> Doctor:
-    """The doctor, which is made of several services and loads them."""
-    return cast("Doctor", import_module(f"{__package__}.together.doctor.catalogue").examine_table)
+def load_doctor() -> Callable[..., Any]:
+    """`together.doctor.catalogue.examine_table`, which is made of several services and loads them."""
+    found: Callable[..., Any] = import_module(f"{__package__}.together.doctor.catalogue").examine_table
+    return found
 
 
 def belonging_to(kind: JobKind) -> Iterator[Service[Any]]:

@@ -196,7 +196,7 @@ def make_api(
 
     @get("/tables/{table}/examination", tags=["tables"], summary="What the doctor found in a table, and when")
     def examination(table: TableName) -> ExaminationDocument:
-        return examination_document(page_of(table).examination)
+        return examination_document(page_of(table))
 
     @get("/jobs", tags=["jobs"], summary="What runs and ran, the newest first")
     def jobs(table: OfTable = None, limit: Limit = _LIMIT) -> list[JobDocument]:

@@ -22,7 +22,6 @@ from lakeward.daemon.status import (
 )
 from lakeward.daemon.web.pages import concerns
 from lakeward.services.compaction.plan.decision_in_words import DecisionInWords, decision_of, sentence_of
-from lakeward.state.records import ExaminationRecord
 from lakeward.surface.documents import JobDocument
 from lakeward.surface.table_documents import (
     DecisionDocument,
@@ -158,7 +157,8 @@ def group_document(group: GroupStatus) -> GroupDocument:
     )
 
 
-def examination_document(found: ExaminationRecord | None) -> ExaminationDocument:
+def examination_document(page: TablePage) -> ExaminationDocument:
+    found = page.examination
     tried_at = None if found is None else found.tried_at
     looked_at = None if found is None else found.looked_at
     return ExaminationDocument(

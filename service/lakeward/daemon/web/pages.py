@@ -44,7 +44,6 @@ from lakeward.services.compaction.plan.decision import Choice, Decision
 from lakeward.services.compaction.plan.explain import explain
 from lakeward.services.services import counting_service, load_services, page_templates
 from lakeward.services.together.doctor.diagnosis import Grade
-from lakeward.state.records import ExaminationRecord
 
 REFRESH_SECONDS = 5
 
@@ -346,10 +345,11 @@ def format_moment(at: float, now: float) -> str:
     return f"in {format_duration(away)}" if away > 0 else f"{format_duration(-away)} ago"
 
 
-def doctor_sign(examination: ExaminationRecord) -> StateSign:
+def doctor_sign(page: TablePage) -> StateSign:
     """How the table was when it was seen last; what was not seen, or could not be since, is never good."""
+    examination = page.examination
+    assert examination is not None and examination.document is not None, "only what was seen has a sign"
     document = examination.document
-    assert document is not None, "only what was seen has a sign"
     if (worst := document["worst"]) is not None:
         return GRADE_SIGNS[worst]
     if examination.problem is not None or not document["healthy"]:

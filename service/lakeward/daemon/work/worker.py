@@ -65,7 +65,7 @@ from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.compaction.plan.decision import Reason
 from lakeward.services.service import JobOrder, Service, StoredIndexes
 from lakeward.services.services import counting_service, load_doctor, load_services
-from lakeward.services.together.doctor.diagnosis import diagnosis_as_json
+from lakeward.services.together.doctor.diagnosis import Diagnosis, diagnosis_as_json
 from lakeward.state.records import ExaminationRecord
 from lakeward.storage.storage import Storage
 from lakeward.table.backlog import Backlog
@@ -234,7 +234,7 @@ class Worker:
             with self._turn.taken(timeout=TURN_SECONDS):
                 serviced = self._opened(table, guard, None)
                 shares_lock = table.locks.writers is Writers.SHARE
-                diagnosis = load_doctor()(serviced, shares_lock=shares_lock, guard=guard)
+                diagnosis: Diagnosis = load_doctor()(serviced, shares_lock=shares_lock, guard=guard)
             at = self._clock.now()
             if not diagnosis.found and not diagnosis.absent:
                 return ExaminationRecord(at, problem=diagnosis.failed[0].why)
