@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from lakeward.config.choices import ForeignServices
@@ -9,6 +10,7 @@ from lakeward.config.file import load_settings
 from lakeward.config.settings import Settings
 from lakeward.daemon.served_table import served_table
 from lakeward.protocol.job_kind import JobKind
+from lakeward.services.services import load_services, merging_service
 
 CONFIG = """
 [service]
@@ -53,6 +55,26 @@ def test_the_schedule_is_what_the_settings_say(tmp_path: Path) -> None:
     assert schedule.foreign_services is ForeignServices.SHARE
     assert len(schedule.windows) == 1 and schedule.shadow is None and schedule.enabled
     assert orders.group_filter.partitions == ("2026/*",)
+
+
+def test_cost_acts_once_its_week_in_shadow_is_over(tmp_path: Path) -> None:
+    """Until then the other policy does, with its objective; a service gets the settings of cost beside."""
+    text = 'defaults.planner = { "planner.policy" = "cost", "planner.reads" = "9/day" }\n'
+    table = replace(served_table(settings(tmp_path, text), "t", "/t", watched_since=1.0), cost_since=100.0)
+    early, late = table.at(100.0 + 7 * 86400 - 1), table.at(100.0 + 7 * 86400)
+    assert early.shadow_until == 100.0 + 7 * 86400 and late.shadow_until is None
+    assert early.is_by_cost and early.settings.planner["planner.policy"] == "rfc-103"
+    assert early.schedule.objective == 86400 and late.schedule.objective == 30 * 86400
+    assert late == early.at(100.0 + 7 * 86400) == table
+    compaction, clean = merging_service(), next(each for each in load_services() if each.kind is JobKind.CLEAN)
+    shadow = early.care_of(compaction, None, {}).shadow
+    assert shadow is not None and shadow.options.reads is not None
+    assert early.care_of(compaction, None, {}).rules.options.reads is None
+    assert late.care_of(compaction, None, {}).shadow is None and early.care_of(clean, None, {}).shadow is None
+    for since in (0.0, None):
+        assert replace(table, cost_since=since).at(8 * 86400.0) == replace(table, cost_since=since)
+    at_once = text.replace('9/day"', '9/day", "planner.shadow" = "0"')
+    assert table.at(100.0, settings(tmp_path, at_once).table("t", "/t")).shadow_until is None
 
 
 def test_the_objective_is_kept_where_a_full_compaction_may_be(tmp_path: Path) -> None:

@@ -26,6 +26,29 @@ def test_a_watched_table_remembers_since_when(store: Store) -> None:
     assert store.observations.decisions("orders") == ()
 
 
+def test_it_is_known_since_when_a_table_is_to_go_by_cost(store: Store) -> None:
+    """By the first time that it was to, of one that was decided about otherwise before; of others for ever. It goes
+    with that policy, and with another base path."""
+
+    def since(at: float, *, by_cost: bool = True, table: str = "orders") -> float | None:
+        return store.observations.cost_since(table, at, by_cost=by_cost, reasons=["pays-back"])
+
+    for table in ("orders", "new", "old"):
+        store.observations.watch(table, f"/lake/{table}", NOW)
+    store.observations.record_decisions("orders", NOW, None, [decision("fg1"), decision("fg2")])
+    store.observations.record_decisions("old", NOW, None, [decision("fg1"), decision("fg2", reason="pays-back")])
+    assert since(NOW, by_cost=False) is None
+    assert since(NOW + 1) == since(NOW + 2) == NOW + 1
+    assert since(NOW, table="new") == since(NOW, table="old") == 0
+    assert since(NOW, table="unknown") is None
+    assert since(NOW + 3, by_cost=False) is None
+    assert since(NOW + 4) == NOW + 4
+    store.observations.watch("orders", "/lake/orders", NOW + 5)
+    assert since(NOW + 5) == NOW + 4, "watching again changes nothing"
+    store.observations.watch("orders", "/lake/orders2", NOW + 6)
+    assert since(NOW + 6) == 0
+
+
 def test_only_decisions_that_changed_are_written(store: Store) -> None:
     """Keeps 1 of state/observations: an unchanged decision keeps the time since which it reads like this; a group
     that vanished goes."""

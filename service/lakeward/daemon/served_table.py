@@ -14,10 +14,14 @@ from lakeward.config.window import Window
 from lakeward.daemon.scheduling.schedule import Schedule
 from lakeward.protocol.job_kind import JobKind
 from lakeward.services.compaction.plan.learned_reads import LearnedReads
+from lakeward.services.compaction.plan.planner import is_by_cost, shadow_seconds_of, without_cost
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.service import Care, Service
 from lakeward.state.records import CostRecord
 from lakeward.table.file_system_view import GroupId
+
+_IN_SHADOW = frozenset({JobKind.COMPACTION})
+"""Services that say what they would do under other settings."""
 
 COSTS_MAX = 50
 """Costs of jobs that are remembered, of each table."""
@@ -38,6 +42,10 @@ class ServedTable:
     """What its newest jobs took of which that was predicted, oldest first."""
     learned: LearnedReads | None = None
     """How often readers read it, as reads showed that were reported."""
+    cost_since: float | None = None
+    """When its planner was first to go by cost, where it went by another policy before; None: it did not."""
+    shadow_settings: TableSettings | None = None
+    """What the configuration says while the planner does not go by cost yet; `settings` is what acts."""
 
     @property
     def locks(self) -> LockSettings:
@@ -76,7 +84,38 @@ class ServedTable:
             self.is_serviced,
             self.costs,
             self.learned,
+            service.rules(self.shadow_settings) if self.shadow_settings and service.kind in _IN_SHADOW else None,
         )
+
+    @property
+    def shadow_until(self) -> float | None:
+        """When its planner begins to go by cost; None: it does, or is not to."""
+        if self.shadow_settings is None or self.cost_since is None:
+            return None
+        return self.cost_since + shadow_seconds_of(self.shadow_settings.planner)
+
+    @property
+    def wanted(self) -> TableSettings:
+        """What the configuration says of it."""
+        return self.shadow_settings or self.settings
+
+    @property
+    def is_by_cost(self) -> bool:
+        """Its planner is to go by cost, now or later."""
+        return is_by_cost(self.wanted.planner)
+
+    def at(self, now: float, settings: TableSettings | None = None) -> ServedTable:
+        """The table by then: cost acts where its time in shadow is over.
+
+        Args:
+            settings: what the configuration says of it, where that may have changed.
+        """
+        wanted, since = settings or self.wanted, self.cost_since
+        table = replace(self, settings=wanted, shadow_settings=None)
+        if since is None or not table.is_by_cost or now >= since + shadow_seconds_of(wanted.planner):
+            return table
+        acting = wanted.model_copy(update={"planner": without_cost(wanted.planner)})
+        return replace(table, settings=acting, shadow_settings=wanted)
 
     def with_cost(self, cost: CostRecord) -> ServedTable:
         """The table once a job has ended."""

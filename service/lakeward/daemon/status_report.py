@@ -228,6 +228,8 @@ def _facts(status: TableStatus, snapshot: TableSnapshot | None) -> tuple[Fact, .
         if service.kind in status.demands:
             facts += service.shown(status.remembered.get(service.kind))
     facts += _facts_of_services(status)
+    if (until := status.served.shadow_until) is not None:
+        facts.append(Fact("Policy cost", f"in shadow until {format_time(until)}, its decisions are only recorded"))
     facts.append(Fact("Services", ", ".join(status.served.settings.services)))
     return tuple(facts)
 

@@ -219,6 +219,8 @@ class Care(Generic[Rules]):
     """What the newest jobs on the table took of which that was predicted, oldest first; none without a daemon."""
     learned: Any = None
     """How often readers read the table, for the service that asks; None where that is not known."""
+    shadow: Rules | None = None
+    """Other settings of the table, by which the service only says what it would do; None: there are none."""
 
 
 class TableRules(Protocol):

@@ -9,11 +9,11 @@ Keeps:   1. what is written again unchanged costs no write;
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Select, Table, and_, bindparam, delete, select
+from sqlalchemy import Connection, Select, Table, and_, bindparam, delete, select, update
 
 from lakeward.state.access import StoreAccess, fields_of, plain
 from lakeward.state.past_decisions import (
@@ -75,6 +75,8 @@ class Observations:
                 since = serviced_since if row.serviced_since is None else row.serviced_since
             elif row is not None:
                 _delete_observations(connection, table)
+                moved = update(watched_tables).where(watched_tables.c.table_name == table)
+                connection.execute(moved.values(cost_since=None))
             values = {
                 "base_path": base_path,
                 "first_watched_at": first_watched_at,
@@ -88,6 +90,32 @@ class Observations:
         first_watched_at, since = self._access.write("watch", work)
         assert first_watched_at is not None, "every table has one"
         return Watched(first_watched_at, since)
+
+    def cost_since(self, table: str, at: float, *, by_cost: bool, reasons: Collection[str]) -> float | None:
+        """When the planner of a watched table was first to go by cost, and remember it; None where it is not to.
+
+        A table that nothing was decided about before, or whose decisions were by cost already, has gone so for ever: 0.
+
+        Args:
+            reasons: those that only decisions by cost have.
+        """
+        query = select(watched_tables.c.cost_since).where(watched_tables.c.table_name == table)
+
+        def work(connection: Connection) -> float | None:
+            row = connection.execute(query).first()
+            since: float | None = None
+            if by_cost and row is not None:
+                since = row.cost_since
+                if since is None:
+                    of_table = select(decisions.c.reason).where(decisions.c.table_name == table).distinct()
+                    known = set(connection.execute(of_table).scalars())
+                    since = at if known and known.isdisjoint(reasons) else 0.0
+            if row is not None and since != row.cost_since:
+                here = watched_tables.c.table_name == table
+                connection.execute(update(watched_tables).where(here).values(cost_since=since))
+            return since
+
+        return self._access.write("cost_since", work)
 
     def tables(self) -> Mapping[str, str]:
         """The base path of each watched table, by its name."""

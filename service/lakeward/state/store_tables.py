@@ -72,6 +72,8 @@ watched_tables = Table(
     Column("first_watched_at", Double, nullable=False),
     Column("seen_at", Double, nullable=False),
     Column("serviced_since", Double),
+    # A release without it leaves it as it is.
+    Column("cost_since", Double),
 )
 
 plannings = Table(

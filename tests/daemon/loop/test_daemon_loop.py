@@ -912,6 +912,42 @@ def test_what_jobs_took_is_known_after_a_restart(root: Path, tmp_path: Path) -> 
     assert costs_of(second, table) == (cost,)
 
 
+def test_cost_is_in_shadow_first(root: Path, tmp_path: Path) -> None:
+    """On a table that was serviced by the other policy: for a week, across restarts, and from the beginning again where
+    the policy was changed back; then it acts. A table that is new goes by it at once."""
+    table = str(copy_golden("v9", root / "orders"))
+    serving = Serving(root, tmp_path / "state")
+    serving.run(30)
+    by_cost = {"defaults.planner": '{ "planner.policy" = "cost", "planner.reads" = "9/day" }'}
+    changed = serving.load(root, tmp_path / "state", by_cost)
+    copy_golden("v9", root / "new")
+
+    def until(of: Serving, name: str) -> float | None:
+        status = of.status().table(name)
+        assert status is not None
+        return status.served.shadow_until
+
+    serving.service.apply(changed)
+    serving.run(70)
+    began = serving.clock.now()
+    found = until(serving, table)
+    assert found is not None and began - 200 < found - 7 * 86400 <= began
+    assert until(serving, str(root / "new")) is None
+    second = Serving(root, tmp_path / "state", store=serving.store, name="two", settings=by_cost)
+    second.run(5)
+    assert until(second, table) == found
+    serving.service.apply(serving.settings)
+    serving.run(5)
+    assert until(serving, table) is None
+    serving.service.apply(changed)
+    serving.run(5)
+    again = until(serving, table)
+    assert again is not None and again > found
+    serving.clock.sleep(7 * 86400)
+    serving.service.learn_reads()
+    assert until(serving, table) is None
+
+
 def test_what_readers_read_is_known_to_plans(root: Path, tmp_path: Path) -> None:
     """From the store when the table is added, and again when the hour is over."""
     table = str(copy_golden("v9", root / "orders"))

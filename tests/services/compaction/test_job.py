@@ -13,13 +13,14 @@ from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.compaction import job
 from lakeward.services.compaction.job import MODEL_HOLDS, MODEL_IS_OFF, SERVICE, CompactionMemory
 from lakeward.services.compaction.plan.compaction_type import CompactionType
+from lakeward.services.compaction.plan.decision import Reason
 from lakeward.services.compaction.plan.planner import Planner, planner_of
 from lakeward.services.compaction.plan.price import Price
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.service import Care, JobOrder
 from lakeward.state.records import CostRecord
 from tests.clocks import SettableClock
-from tests.synthetic_table import file_group, minute
+from tests.synthetic_table import file_group, minute, snapshot_of
 
 
 def test_a_group_is_taken_whole_until_it_has_another_base() -> None:
@@ -74,6 +75,18 @@ def test_a_job_says_when_the_model_begins_or_ends_to_hold(monkeypatch: pytest.Mo
     day = [took(hour * 3600.0, 4.0) for hour in range(20, 48)]
     assert reasons_of(monkeypatch, care(*day), 4.0) == ()
     assert reasons_of(monkeypatch, care(*day), 1.1) == (MODEL_HOLDS,)
+
+
+def test_a_plan_says_what_it_would_be_by_cost() -> None:
+    """Where that only stands by yet: operations and reasons are those of the policy that acts."""
+    snapshot = snapshot_of([file_group("p", "a", base=(minute(0), 9), logs=[(minute(1), 9)])], [])
+    acting = care(policy="rfc-103")
+    alone, both = (SERVICE.plan(snapshot, minute(9), each) for each in (acting, replace(acting, shadow=care().rules)))
+    assert both.operations == alone.operations and alone.operations
+    (decision,) = both.decisions
+    assert decision.reason is Reason.SMALL_BASE
+    assert decision.numbers["by_cost_none"] == 1 and decision.numbers["by_cost_reads_per_day"] == 1
+    assert alone.decisions[0].numbers.items() < decision.numbers.items()
 
 
 def test_plans_are_made_at_the_price_of_the_tables_jobs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ from lakeward.daemon.work.reports import PlanReport
 from lakeward.protocol.job_report import JobReport, WorkProblem
 from lakeward.protocol.problem import problem_of
 from lakeward.protocol.progress import DeletedSoFar
-from lakeward.services.compaction.plan.decision import Decision
+from lakeward.services.compaction.plan.decision import REASONS_OF_COST, Decision
 from lakeward.services.compaction.plan.learned_reads import DAYS_MAX, LearnedReads, day_of_time, learn
 from lakeward.state.records import (
     AttemptRecord,
@@ -106,6 +106,8 @@ class Remembered:
     """What its newest jobs took of which that was predicted, oldest first."""
     learned: LearnedReads | None = None
     """How often readers read it."""
+    cost_since: float | None = None
+    """When its planner was first to go by cost."""
 
 
 class Recorder:
@@ -144,7 +146,7 @@ class Recorder:
     ) -> None:
         self.ask(partial(self._store.controls.in_force, self._clock.now()), then, failed)
 
-    def recall(self, name: str, base_path: str, *, is_serviced: bool) -> Remembered:
+    def recall(self, name: str, base_path: str, *, is_serviced: bool, by_cost: bool) -> Remembered:
         """What is known of a table that is watched from now on. On the store's lane, by `ask`."""
         now = self._clock.now()
         since = now if is_serviced else None
@@ -153,7 +155,14 @@ class Recorder:
         jobs = self._store.jobs.latest(name, limit=JOBS_REMEMBERED)
         in_force = self._store.controls.in_force(now)
         costs = self._store.jobs.predicted_costs(name, COSTS_MAX)
-        return Remembered(watched, jobs, parked, in_force, costs, self.learned([name])[name])
+        since_cost = self.cost_since(name, by_cost=by_cost)
+        return Remembered(watched, jobs, parked, in_force, costs, self.learned([name])[name], since_cost)
+
+    def cost_since(self, name: str, *, by_cost: bool) -> float | None:
+        """When a table's planner was first to go by cost. On the store's lane, by `ask`."""
+        return self._store.observations.cost_since(
+            name, self._clock.now(), by_cost=by_cost, reasons=[reason.value for reason in REASONS_OF_COST]
+        )
 
     def learned(self, names: Iterable[str]) -> dict[str, LearnedReads | None]:
         """How often readers read these tables. On the store's lane, by `ask`."""

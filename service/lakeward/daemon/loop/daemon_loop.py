@@ -225,7 +225,8 @@ class DaemonLoop:
         self._settings = settings
         self._inbox.append(LimitsChanged(limits_of(settings)))
         for name, table in self._tables.items():
-            changed = replace(table, settings=settings.table(name, table.base_path))
+            wanted = settings.table(name, table.base_path)
+            changed = self._by_policy(replace(table, settings=wanted, shadow_settings=None))
             if changed.serviced_since is None and changed.is_serviced:
                 changed = replace(changed, serviced_since=self._clock.now())
                 self._recorder.serviced(changed)
@@ -391,8 +392,32 @@ class DaemonLoop:
         """Let the store forget what is old, and jobs whose daemons are gone."""
         self._recorder.trim()
 
+    def _by_policy(self, table: ServedTable) -> ServedTable:
+        """A table whose settings may have changed. One that is to go by cost from now on is in shadow until the store
+        says since when."""
+        if table.is_by_cost == (table.cost_since is not None):
+            return table.at(self._clock.now())
+        ask = partial(self._recorder.cost_since, table.name, by_cost=table.is_by_cost)
+        self._recorder.ask(ask, partial(self._cost_since_known, table.name))
+        now = self._clock.now()
+        return replace(table, cost_since=now if table.is_by_cost else None).at(now)
+
+    def _cost_since_known(self, name: str, since: float | None) -> None:
+        if (table := self._tables.get(name)) is not None:
+            self._act_by(replace(table, cost_since=since).at(self._clock.now()))
+
+    def _act_by(self, table: ServedTable) -> None:
+        """Go on with a table whose planner may go by another policy."""
+        self._tables[table.name] = table
+        self._inbox.append(ScheduleChanged(table.name, table.schedule))
+
     def learn_reads(self) -> None:
-        """Let the planner know how often tables are read by now."""
+        """Let planners know how often tables are read by now, and go by cost where their time in shadow is over."""
+        now = self._clock.now()
+        for table in list(self._tables.values()):
+            if table.shadow_until is not None and table.shadow_until <= now:
+                self._log.info("planner goes by cost", table=table.name)
+                self._act_by(table.at(now))
         self._recorder.ask(partial(self._recorder.learned, tuple(self._tables)), self._reads_learned)
 
     def _reads_learned(self, learned: Mapping[str, LearnedReads | None]) -> None:
@@ -423,7 +448,7 @@ class DaemonLoop:
         for name in sorted(wanted.keys() - self._tables.keys() - self._adding.keys()):
             self._adding[name] = wanted[name]
             self._recorder.ask(
-                partial(self._recorder.recall, name, wanted[name], is_serviced=self._is_serviced(name, wanted[name])),
+                partial(self._recorder.recall, name, wanted[name], **self._said_of(name, wanted[name])),
                 partial(self._add, name),
                 partial(self._not_added, name),
             )
@@ -444,8 +469,10 @@ class DaemonLoop:
         taken = {OTHER, *(table.shown_as for table in self._tables.values())}
         return name if short in taken else short
 
-    def _is_serviced(self, name: str, base_path: str) -> bool:
-        return served_table(self._settings, name, base_path, watched_since=0.0).is_serviced
+    def _said_of(self, name: str, base_path: str) -> dict[str, bool]:
+        """What the configuration says that the store is to know of a table."""
+        table = served_table(self._settings, name, base_path, watched_since=0.0)
+        return {"is_serviced": table.is_serviced, "by_cost": table.is_by_cost}
 
     def _unconfigured(self, gone: Iterable[str], wanted: Mapping[str, str]) -> set[str]:
         """Names among `gone` that are out because the configuration does not name them any more, or names what is there
@@ -468,6 +495,7 @@ class DaemonLoop:
             table = replace(table, serviced_since=self._clock.now())
             self._recorder.serviced(table)
         table = replace(table, shown_as=self._short_name(name), costs=remembered.costs, learned=remembered.learned)
+        table = replace(table, cost_since=remembered.cost_since).at(self._clock.now())
         self._tables[name] = table
         self._log.info("table added", table=name, base_path=base_path)
         self.jobs.learn(remembered.jobs)

@@ -32,6 +32,7 @@ from lakeward.services.compaction.plan.decision import PlanOutcome, Reason
 from lakeward.services.compaction.plan.planner import Planner, planner_of
 from lakeward.services.compaction.plan.price import PastMerge, price_of
 from lakeward.services.compaction.plan.selection import GroupFilter
+from lakeward.services.compaction.plan.shadow import with_shadow
 from lakeward.services.compaction.plan.trigger import Trigger
 from lakeward.services.compaction.run.compactor import CompactionReport, Compactor
 from lakeward.services.compaction.run.unschedule import Unscheduled
@@ -152,7 +153,12 @@ class TableCompaction(Service[Planner]):
     def plan(self, snapshot: TableSnapshot, at: str, care: Care[Planner]) -> PlanOutcome:
         memory, slices = care.memory, snapshot.latest_slices
         excluded = {**memory.unmergeable(slices), **care.excluded}
-        return _informed(care)(snapshot, at, excluded, memory.whole(slices), memory.without_log(slices))
+        whole, without_log = memory.whole(slices), memory.without_log(slices)
+        outcome = _informed(care)(snapshot, at, excluded, whole, without_log)
+        if care.shadow is None:
+            return outcome
+        by_cost = _informed(replace(care, rules=care.shadow))(snapshot, at, excluded, whole, without_log)
+        return with_shadow(outcome, by_cost)
 
     def run(self, table: ServicedTable, care: Care[Planner], order: JobOrder) -> JobReport:
         report = _DOES[order.kind](_compactor(table, care, order), care, order)

@@ -104,6 +104,10 @@ class Reason(StrEnum):
     PAUSED = "paused"
 
 
+REASONS_OF_COST = frozenset({Reason.PAYS_BACK, Reason.OVER_CAP, Reason.DOES_NOT_PAY})
+"""Reasons that only the policy `cost` has."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What happens to one file group, and why."""

@@ -22,13 +22,14 @@ from lakeward.services.compaction.plan.decision import (
 )
 from lakeward.services.compaction.plan.pay_back import LIVE_LOGS_MAX, OPENED_LOGS_MAX
 from lakeward.services.compaction.plan.read_rates import LEARNED_DAYS, RateSource
+from lakeward.services.compaction.plan.shadow import shadow_sentence
 from lakeward.table.table_config import PARTIAL_UPDATE_MODE
 from lakeward.table.table_version import LOG_COMPACTION_VERSION
 
 
 def explain(decision: Decision) -> str:
     """One sentence about a file group."""
-    return f"{_choice(decision)}: {_because(decision)}."
+    return f"{_choice(decision)}: {_because(decision)}{shadow_sentence(decision.numbers)}."
 
 
 def _choice(decision: Decision) -> str:

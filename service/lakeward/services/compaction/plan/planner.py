@@ -23,7 +23,7 @@ from typing import Any
 from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import LakewardError, UsageError
 from lakeward.base.layers import merge_layers
-from lakeward.base.quantities import parse_duration, parse_size
+from lakeward.base.quantities import DAY_SECONDS, parse_duration, parse_size
 from lakeward.services.compaction.plan.budget import within_budget
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.decision import Choice, Form, PlanOutcome, Reason, decide_frozen
@@ -39,7 +39,8 @@ from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
 MEBIBYTE = 1024 * 1024
-COST = "cost"
+COST, RFC_103 = "cost", "rfc-103"
+SHADOW_SECONDS = 7 * DAY_SECONDS
 
 _ONLY = {CompactionType.HYBRID: None, CompactionType.FULL: Choice.FULL, CompactionType.LOG: Choice.LOG}
 
@@ -167,6 +168,17 @@ def is_by_cost(settings: Mapping[str, str]) -> bool:
     return settings.get("planner.policy") == COST
 
 
+def without_cost(settings: Mapping[str, str]) -> dict[str, str]:
+    """The same settings by the policy that was there before `cost`."""
+    return {**settings, "planner.policy": RFC_103}
+
+
+def shadow_seconds_of(settings: Mapping[str, str]) -> float:
+    """How long decisions by cost are only recorded on a table that was serviced before it. Raises `UsageError`."""
+    seconds: float = _fields(settings, _PRICE).get("shadow", SHADOW_SECONDS)
+    return seconds
+
+
 def trigger_of(settings: Mapping[str, str]) -> Trigger | None:
     """The table's trigger as the settings give it; None where they do not. Raises `UsageError`."""
     return _options(GroupFilter(), settings).table_trigger
@@ -179,7 +191,7 @@ def _form(text: str) -> Form | None:
 
 
 def _policy(text: str) -> bool:
-    if text not in ("rfc-103", COST):
+    if text not in (RFC_103, COST):
         raise ValueError("Write rfc-103 or cost.")
     return text == COST
 
@@ -245,6 +257,7 @@ _PRICE: dict[str, tuple[str, Callable[[str], Any]]] = {
     "planner.reads": ("reads", parse_rates),
     "planner.not_readers": ("not_readers", _patterns),
     "planner.price": ("price", _price),
+    "planner.shadow": ("shadow", parse_duration),
 }
 _TABLE_TRIGGER: dict[str, tuple[str, Callable[[str], Any]]] = {
     "hoodie.compact.inline.trigger.strategy": ("strategy", _strategy),

@@ -26,6 +26,7 @@ SETTINGS = (
     "planner.price",
     "planner.publish",
     "planner.reads",
+    "planner.shadow",
     "planner.small_base_size",
     "planner.small_log_size",
 )
