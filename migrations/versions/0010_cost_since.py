@@ -1,4 +1,4 @@
-"""When the planner of a table was first to go by cost.
+"""When a table was first to be planned by cost.
 
 Revision 0010 of the store's schema.
 """

@@ -43,9 +43,9 @@ class ServedTable:
     learned: LearnedReads | None = None
     """How often readers read it, as reads showed that were reported."""
     cost_since: float | None = None
-    """When its planner was first to go by cost, where it went by another policy before; None: it did not."""
+    """When it was first to be planned by cost, where another policy planned it before; None: none did."""
     shadow_settings: TableSettings | None = None
-    """What the configuration says while the planner does not go by cost yet; `settings` is what acts."""
+    """What the configuration says while cost does not act yet; `settings` is what does."""
 
     @property
     def locks(self) -> LockSettings:
@@ -89,7 +89,7 @@ class ServedTable:
 
     @property
     def shadow_until(self) -> float | None:
-        """When its planner begins to go by cost; None: it does, or is not to."""
+        """When cost begins to act; None: it does, or is not to."""
         if self.shadow_settings is None or self.cost_since is None:
             return None
         return self.cost_since + shadow_seconds_of(self.shadow_settings.planner)
@@ -101,7 +101,7 @@ class ServedTable:
 
     @property
     def is_by_cost(self) -> bool:
-        """Its planner is to go by cost, now or later."""
+        """It is to be planned by cost, now or later."""
         return is_by_cost(self.wanted.planner)
 
     def at(self, now: float, settings: TableSettings | None = None) -> ServedTable:

@@ -92,9 +92,9 @@ class Observations:
         return Watched(first_watched_at, since)
 
     def cost_since(self, table: str, at: float, *, by_cost: bool, reasons: Collection[str]) -> float | None:
-        """When the planner of a watched table was first to go by cost, and remember it; None where it is not to.
+        """When a watched table was first to be planned by cost, and remember it; None where it is not to.
 
-        A table that nothing was decided about before, or whose decisions were by cost already, has gone so for ever: 0.
+        A table that nothing was decided about before, or whose decisions were by cost already, has always been: 0.
 
         Args:
             reasons: those that only decisions by cost have.

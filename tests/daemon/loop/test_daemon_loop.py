@@ -914,7 +914,7 @@ def test_what_jobs_took_is_known_after_a_restart(root: Path, tmp_path: Path) -> 
 
 def test_cost_is_in_shadow_first(root: Path, tmp_path: Path) -> None:
     """On a table that was serviced by the other policy: for a week, across restarts, and from the beginning again where
-    the policy was changed back; then it acts. A table that is new goes by it at once."""
+    the policy was changed back; then it acts. Of a table that is new it acts at once."""
     table = str(copy_golden("v9", root / "orders"))
     serving = Serving(root, tmp_path / "state")
     serving.run(30)

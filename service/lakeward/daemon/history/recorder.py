@@ -107,7 +107,7 @@ class Remembered:
     learned: LearnedReads | None = None
     """How often readers read it."""
     cost_since: float | None = None
-    """When its planner was first to go by cost."""
+    """When it was first to be planned by cost."""
 
 
 class Recorder:
@@ -159,7 +159,7 @@ class Recorder:
         return Remembered(watched, jobs, parked, in_force, costs, self.learned([name])[name], since_cost)
 
     def cost_since(self, name: str, *, by_cost: bool) -> float | None:
-        """When a table's planner was first to go by cost. On the store's lane, by `ask`."""
+        """When a table was first to be planned by cost. On the store's lane, by `ask`."""
         return self._store.observations.cost_since(
             name, self._clock.now(), by_cost=by_cost, reasons=[reason.value for reason in REASONS_OF_COST]
         )

@@ -393,8 +393,8 @@ class DaemonLoop:
         self._recorder.trim()
 
     def _by_policy(self, table: ServedTable) -> ServedTable:
-        """A table whose settings may have changed. One that is to go by cost from now on is in shadow until the store
-        says since when."""
+        """A table whose settings may have changed. Where it is to be planned by cost from now on, that is in shadow
+        until the store says since when."""
         if table.is_by_cost == (table.cost_since is not None):
             return table.at(self._clock.now())
         ask = partial(self._recorder.cost_since, table.name, by_cost=table.is_by_cost)
@@ -407,16 +407,16 @@ class DaemonLoop:
             self._act_by(replace(table, cost_since=since).at(self._clock.now()))
 
     def _act_by(self, table: ServedTable) -> None:
-        """Go on with a table whose planner may go by another policy."""
+        """Go on with a table whose planner may be of another policy."""
         self._tables[table.name] = table
         self._inbox.append(ScheduleChanged(table.name, table.schedule))
 
     def learn_reads(self) -> None:
-        """Let planners know how often tables are read by now, and go by cost where their time in shadow is over."""
+        """Let planners know how often tables are read by now, and have cost act where its time in shadow is over."""
         now = self._clock.now()
         for table in list(self._tables.values()):
             if table.shadow_until is not None and table.shadow_until <= now:
-                self._log.info("planner goes by cost", table=table.name)
+                self._log.info("cost acts", table=table.name)
                 self._act_by(table.at(now))
         self._recorder.ask(partial(self._recorder.learned, tuple(self._tables)), self._reads_learned)
 
