@@ -27,8 +27,8 @@ def test_a_watched_table_remembers_since_when(store: Store) -> None:
 
 
 def test_it_is_known_since_when_a_table_is_to_go_by_cost(store: Store) -> None:
-    """By the first time that it was to, of one that was decided about otherwise before; of others for ever. It goes
-    with that policy, and with another base path."""
+    """A table that was decided about otherwise before has the first time that it was to; others have always been. The
+    time goes with that policy, and with another base path."""
 
     def since(at: float, *, by_cost: bool = True, table: str = "orders") -> float | None:
         return store.observations.cost_since(table, at, by_cost=by_cost, reasons=["pays-back"])

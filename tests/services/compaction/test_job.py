@@ -78,7 +78,7 @@ def test_a_job_says_when_the_model_begins_or_ends_to_hold(monkeypatch: pytest.Mo
 
 
 def test_a_plan_says_what_it_would_be_by_cost() -> None:
-    """Where that only stands by yet: operations and reasons are those of the policy that acts."""
+    """Operations and reasons are those of the policy that acts."""
     snapshot = snapshot_of([file_group("p", "a", base=(minute(0), 9), logs=[(minute(1), 9)])], [])
     acting = care(policy="rfc-103")
     alone, both = (SERVICE.plan(snapshot, minute(9), each) for each in (acting, replace(acting, shadow=care().rules)))

@@ -1,7 +1,7 @@
 """What the policy `cost` would decide, beside what is decided, while it does not act yet.
 
     decided by rfc-103    decided by cost      the decision that is recorded
-    FULL small-base       NONE does-not-pay    FULL small-base, with `by_cost_none` and the price among its numbers
+    FULL small-base       NONE does-not-pay    FULL small-base, and among its numbers the other and its price
 
 Touches: nothing.
 Keeps:   1. what is done, and why, is what it was without.
