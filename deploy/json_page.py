@@ -56,7 +56,7 @@ COMMANDS: Sequence[tuple[str, Sequence[str]]] = (
     ("record", ("{table}", "--to", "{record}", "--last", "36500d")),
     ("verify", ("{table}",)),
     ("doctor", ("{table}",)),
-    ("erase-status", ("{table}", "--keys", "{keys}")),
+    ("erase-status", ("{table}", "--keys", "{keys}", "--expedite")),
     ("erase-status", ("{table}", "--keys", "{gone}", "--receipt", "{receipt}", "--sign-with", "{signing}")),
     ("erase-verify", ("{receipt}", "--sign-with", "{signing}", "--keys", "{gone}")),
     ("service", ("{table}", *DRY)),

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -36,6 +37,7 @@ from lakeward.services.together.erasure.erase_status import (
     KeyState,
     look_for_keys,
 )
+from lakeward.services.together.erasure.holdings import ErasureSteps, plan_steps
 from lakeward.services.together.erasure.key_file import NamedKeys, key_hmac, read_key_file
 from lakeward.services.together.erasure.receipt import check_receipt, check_signing_key, make_receipt
 from lakeward.services.together.erasure.wanted_keys import ErasureKeys
@@ -69,6 +71,12 @@ def erase_status(
         typer.Option(metavar="FILE", help="Write a signed receipt into this new file, if no file holds any key."),
     ] = None,
     sign_with: SigningKeyOption = None,
+    expedite: Annotated[
+        bool,
+        typer.Option(
+            "--expedite", help="Also plan the commands that end it sooner, in their order. None of them is run."
+        ),
+    ] = False,
 ) -> Result:
     """Show which files still hold record keys that were deleted, until when, and why. Reads only.
 
@@ -78,6 +86,9 @@ def erase_status(
 
     The output names a key by its line in the file and by an HMAC with a random salt. A key of fewer than eight bytes is
     looked for in columns of keys alone, since it occurs in other text by chance.
+
+    With --expedite it also plans the compactions and cleans that end what it found. What a savepoint, the quarantine,
+    the clean policy, running queries or a consumer keep is named apart, with the command that releases it.
 
     With --receipt and --sign-with it writes a receipt once no file holds any key: what was looked at, what was not, an
     HMAC of each key, and a signature. `lakeward erase-verify` checks one.
@@ -105,10 +116,20 @@ def erase_status(
             notes.append(f"The receipt is in {receipt}.")
         else:
             notes.append("No receipt was written: it is for keys that no file holds, where every file was looked into.")
+    steps = plan_steps([(each.path, each.because) for each in status.holdings]) if expedite else None
+
+    def render(console: Console) -> None:
+        render_status(opened.base_path, status, named, console)
+        if steps is not None:
+            render_steps(steps, console)
+
     return Rendered(
         document=status_as_json(opened.base_path, status, named, salt)
-        | {"receipt": str(receipt) if receipt is not None and status.is_gone else None},
-        render=partial(render_status, opened.base_path, status, named),
+        | {
+            "receipt": str(receipt) if receipt is not None and status.is_gone else None,
+            "expedite": None if steps is None else asdict(steps),
+        },
+        render=render,
         notes=notes,
         exit_code=exit_code_of(status),
     )
@@ -249,6 +270,19 @@ def render_status(base_path: str, status: EraseStatus, named: NamedKeys, console
     if live:
         console.print(Text(f"Not deleted, queries find them: {_lines(live)}.", style="bold red"))
     console.print(Text(f"{base_path}: {_sentence(status)}"))
+
+
+def render_steps(steps: ErasureSteps, console: Console) -> None:
+    if steps.steps:
+        console.print(Text("Dry run: these commands end it sooner, in this order; try each with --dry-run first."))
+    for command in steps.steps:
+        console.print(Text(f"    run  {command}", style="green"))
+    for by, commands in steps.held.items():
+        console.print(Text(f"Not expedited, kept by {by}. It is released with:", style="yellow"))
+        for command in commands:
+            console.print(Text(f"    {command}"))
+    for path in steps.left:
+        console.print(Text(f"No command ends it: {path}", style="yellow"))
 
 
 def _render_holding(holding: Holding, named: NamedKeys, console: Console) -> None:

@@ -134,6 +134,11 @@ def test_set_aside_and_pinned(tmp_path: Path, keys: Path, capfd: pytest.CaptureF
     document = agrees(base, keys, capfd)
     assert {file["held_by"] for file in document["files"]} == {f"savepoint {instant}"}
     assert all(f"lakeward savepoint delete {base} {instant}" in file["release"] for file in document["files"])
+    plan = status(base, keys, capfd, "--expedite")[1]["expedite"]
+    assert plan["steps"] == [], "nothing is expedited that a savepoint keeps"
+    assert plan["held"] == {
+        f"savepoint {instant}": [f"lakeward savepoint delete {base} {instant}", f"lakeward clean {base}"]
+    }
 
     lakeward("savepoint", "delete", str(base), instant)
     lakeward("clean", str(base), "--retain", "1", "--reader-window", "0s", "--keep-deleted", "7d")
@@ -253,3 +258,17 @@ def test_tables_of_hudi(tmp_path: Path, keys: Path, capfd: pytest.CaptureFixture
 
     assert document["unread"] == []
     assert there and document["counts"] == {"live": len(there), "held": 0, "gone": 0}
+
+
+def test_steps_in_their_order(tmp_path: Path, keys: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Compactions come before cleans, the table before its metadata table; none of them is run. What no command ends
+    is named."""
+    base = small(tmp_path / "t", has_metadata_table=True)
+    (base / "notes").write_text(CANARY)
+    before = sorted(path.as_posix() for path in base.rglob("*"))
+    plan = status(base, keys, capfd, "--expedite")[1]["expedite"]
+
+    verbs = [command.partition(f" {base}")[0].removeprefix("lakeward ") for command in plan["steps"]]
+    assert verbs == ["compact", "clean", "metadata compact", "metadata clean"]
+    assert plan["left"] == ["notes"] and plan["held"] == {}
+    assert sorted(path.as_posix() for path in base.rglob("*")) == before

@@ -12,7 +12,7 @@
 Touches: nothing.
 Keeps:   1. every file below the table has one place, and each place its reason and what ends it;
          2. no command is named that passes over a savepoint, a reader's window or consumer, or the quarantine's time
-            without a sentence that says so.
+            without a sentence that says so; among the steps that are planned is none that ends one of these.
 """
 
 from __future__ import annotations
@@ -233,4 +233,43 @@ def _kept(file: FileExplanation) -> tuple[float | None, str | None]:
             return max(times, default=None), f"the pending plan of {keeper.instant}"
         if keeper.reason is KeepReason.READER_WINDOW:
             return max(times, default=None), "the window of running queries"
-    return max(times, default=None), None
+    return max(times, default=None), "the clean policy"
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureSteps:
+    """What ends the holdings sooner."""
+
+    steps: tuple[str, ...]
+    """Commands, in their order, that break no promise."""
+    held: Mapping[str, tuple[str, ...]]
+    """What an operator promised or set aside, and the commands that release it."""
+    left: tuple[str, ...]
+    """Paths of files that no command ends."""
+
+
+def plan_steps(holdings: Sequence[tuple[str, HeldBecause]]) -> ErasureSteps:
+    """
+    Args:
+        holdings: files by their paths.
+    """
+    steps: dict[str, None] = {}
+    held: dict[str, dict[str, None]] = {}
+    for _, because in holdings:
+        of = steps if because.held_by is None else held.setdefault(because.held_by, {})
+        of.update(dict.fromkeys(because.release))
+    released = {by: tuple(sorted(commands, key=_order)) for by, commands in held.items()}
+    left = tuple(path for path, because in holdings if not because.release)
+    return ErasureSteps(tuple(sorted(steps, key=_order)), released, left)
+
+
+def _order(command: str) -> int:
+    """What a step needs done before: files are compacted before they are cleaned, the table before its metadata table,
+    and the indexes last, which follow both."""
+    return next((at for at, verb in enumerate(_ORDER) if f"lakeward {verb} " in command), len(_ORDER))
+
+
+_ORDER: Final = (
+    *("rollback", "savepoint delete", "compact", "clean", "quarantine orphans", "quarantine purge", "archive"),
+    *("metadata compact", "metadata clean", "index update", "index drop"),
+)
