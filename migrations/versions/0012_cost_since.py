@@ -1,6 +1,6 @@
 """When a table was first to be planned by cost.
 
-Revision 0010 of the store's schema.
+Revision 0012 of the store's schema.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0010"
-down_revision = "0009"
+revision = "0012"
+down_revision = "0011"
 branch_labels = None
 depends_on = None
 
