@@ -63,6 +63,7 @@ class Client:
         *,
         search: str | None = None,
         state: Iterable[str] = (),
+        kind: str | None = None,
         concerned: bool | None = None,
         group: str | None = None,
         sort: str | None = None,
@@ -72,11 +73,20 @@ class Client:
         Args:
             search: a part of the name or of the path, in any case.
             state: of which one must be the table's.
+            kind: `unreadable`, `parked`, `refused`, `late`, `concerned`, `held`, `waiting`, `working`, `calm` or
+                `elsewhere`.
             concerned: whether it needs attention.
             group: the group of tables that it is in.
             sort: `urgency`, `name`, `oldest` or `log_bytes`.
         """
-        asked = {"search": search, "state": list(state), "concerned": concerned, "group": group, "sort": sort}
+        asked = {
+            "search": search,
+            "state": list(state),
+            "kind": kind,
+            "concerned": concerned,
+            "group": group,
+            "sort": sort,
+        }
         return self._all("/tables", TableDocument, asked)
 
     def table(self, name: str) -> WholeTableDocument:

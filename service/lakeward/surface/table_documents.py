@@ -35,6 +35,8 @@ class ServiceDocument(Document):
     tables: int
     concerned: int
     """Tables that need attention."""
+    kinds: Mapping[str, int]
+    """Tables of each kind that there is, the worst first."""
     running: int
     """Jobs."""
     waiting: int
@@ -79,6 +81,9 @@ class TableDocument(Document):
     """`idle`, `running`, `queued`, `parked`, `refused`, `paused`, ..."""
     reason: str
     """Why it is in that state, in a sentence."""
+    kind: str
+    """What it is first of all: `unreadable`, `parked`, `refused`, `late`, `concerned`, `held`, `waiting`, `working`,
+    `calm` or `elsewhere`."""
     concerns: Sequence[str]
     """What an operator should know first, each in a few words; empty where all is well."""
     next_action: str

@@ -25,7 +25,7 @@ from lakeward.daemon.scheduling.events import FactKind, Record, Run
 from lakeward.daemon.scheduling.schedule import Schedule
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.scheduling.table_state import TableState
-from lakeward.daemon.web.pages import concerns
+from lakeward.daemon.web.table_list import concerns
 from lakeward.daemon.work.reports import PollReport
 from lakeward.daemon.work.watcher import Watcher
 from lakeward.engine.dispatch.in_process import InProcessDispatcher

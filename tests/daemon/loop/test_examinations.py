@@ -15,7 +15,8 @@ from lakeward.cli.main import run
 from lakeward.daemon.loop.examinations import PATIENCE_SECONDS, SECONDS_MAX, changes_between, day_begun
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status_report import table_detail
-from lakeward.daemon.web.pages import GroupQuery, Pages, concerns
+from lakeward.daemon.web.pages import GroupQuery, Pages
+from lakeward.daemon.web.table_list import concerns
 from lakeward.protocol.lock.table_lock import Guard
 from lakeward.state.records import ExaminationRecord
 from tests.daemon.serving import Serving

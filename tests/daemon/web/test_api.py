@@ -18,7 +18,7 @@ from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.web.access import AccessRules
 from lakeward.daemon.web.api import PROBLEM
 from lakeward.daemon.web.http import SECURITY_HEADERS
-from lakeward.daemon.web.pages import concerns, in_order
+from lakeward.daemon.web.table_list import concerns, in_order
 from lakeward.state.records import ExaminationRecord
 from lakeward.state.store import Store
 from lakeward.surface.documents import API

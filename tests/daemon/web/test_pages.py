@@ -18,25 +18,20 @@ from lakeward.daemon.scheduling.demand import Demand
 from lakeward.daemon.scheduling.table_state import ParkedGroup, TableState
 from lakeward.daemon.status import ConfigStatus, JobEnd, ServicePhase, TablePage, TableStatus
 from lakeward.daemon.web.pages import (
-    CHOICE_SIGNS,
-    END_SIGNS,
     GROUPS_A_PAGE,
-    STATE_SIGNS,
     TEMPLATES,
     GroupQuery,
     Pages,
-    Tone,
-    concerns,
     figures,
-    format_duration,
     format_moment,
-    in_order,
     meter,
     page_of,
     table_link,
     table_of_link,
     why,
 )
+from lakeward.daemon.web.signs import CHOICE_SIGNS, END_SIGNS, STATE_SIGNS, Tone, format_duration
+from lakeward.daemon.web.table_list import ListQuery, concerns, in_order
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.tee import Tee
@@ -380,7 +375,7 @@ def test_times_are_relative_with_utc_behind_them(pages: Pages):
 def test_a_page_is_made_again_until_a_reader_holds_it_still(pages: Pages):
     """A meta tag does it, since there is no script."""
     fresh = Page(pages.all_tables(service()))
-    held = Page(pages.all_tables(service(), refresh=False))
+    held = Page(pages.all_tables(service(), ListQuery(refresh=False)))
 
     assert {"http-equiv": "refresh", "content": "5"} in fresh.all("meta")
     assert not [meta for meta in held.all("meta") if meta.get("http-equiv") == "refresh"]

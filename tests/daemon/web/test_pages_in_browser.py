@@ -13,9 +13,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from lakeward.daemon.status import ReloadOutcome, ServiceStatus, TableStatus
 from lakeward.daemon.web.http import HttpServer, make_http
 from lakeward.daemon.web.pages import table_link
+from lakeward.daemon.web.table_list import TABLES_A_PAGE, in_order
 from tests.browser import visit
 from tests.clocks import SkippingClock
-from tests.daemon.synthetic_status import LIMITATION, detail, hostile_tables, service, table, varied_tables
+from tests.daemon.synthetic_status import LIMITATION, NOW, detail, hostile_tables, service, table, varied_tables
 
 pytestmark = pytest.mark.browser
 
@@ -64,22 +65,37 @@ def served() -> Iterator[Served]:
 @pytest.mark.parametrize("number", [0, 3, 60])
 @pytest.mark.parametrize("width", [1440, 360])
 def test_the_page_of_all_tables_in_a_browser(served: Served, number: int, width: int):
-    """It has a row for each table; the console stays empty, and no other server is asked for anything."""
+    """It has a row for each table, fifty at most; the console stays empty, and no other server is asked."""
     served.tables = (*varied_tables(), *MANY)[:number]
     served.heard.paths.clear()
 
     seen = visit(f"{served.server.address}?refresh=off", width=width)
 
     assert seen.console == ()
-    assert len(re.findall(r'<td class="state">', seen.dom)) == number
-    assert all(f">{each.name}</a>" in seen.dom for each in served.tables)
+    assert len(re.findall(r'<td class="state">', seen.dom)) == min(number, TABLES_A_PAGE)
+    shown = in_order(served.tables, NOW)[:TABLES_A_PAGE]
+    assert all(f">{each.name}</a>" in seen.dom for each in shown)
     assert set(served.heard.paths) == {"/", "/style.css", "/icon.svg"} or set(served.heard.paths) == {"/", "/style.css"}
     assert ("No tables yet" in seen.dom) == (number == 0)
     if number == 60:
         first = seen.dom.partition("<tbody>")[2].partition("</tr>")[0]
         assert ">broken</a>" in first and "cannot be read" in first
-        nothing = re.search(r'<span class="sign quiet">(<svg.*?</svg>) nothing to do</span>', seen.dom)
+        last = visit(f"{served.server.address}?refresh=off&page=2", width=width)
+        assert last.console == ()
+        nothing = re.search(r'<span class="sign quiet">(<svg.*?</svg>) nothing to do</span>', seen.dom + last.dom)
         assert nothing is not None and "M2 6h8" in nothing[1], "neither the tick nor the cross"
+
+
+def test_tables_are_searched_for_in_a_browser(served: Served):
+    """The form of a page that is paused is one that the browser may send; what it asks for is shown."""
+    served.tables = (*varied_tables(), *MANY)
+
+    held = visit(f"{served.server.address}?refresh=off")
+    found = visit(f"{served.server.address}?search=TABLE_007")
+
+    assert held.console == found.console == ()
+    assert '<form class="search"' in held.dom
+    assert len(re.findall(r'<td class="state">', found.dom)) == 1 and ">lake.table_007</a>" in found.dom
 
 
 def test_the_page_of_one_table_in_a_browser(served: Served):

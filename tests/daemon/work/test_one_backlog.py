@@ -11,7 +11,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from lakeward.cli.main import run
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.status_report import table_detail
-from lakeward.daemon.web.pages import GroupQuery, Pages, summarise
+from lakeward.daemon.web.pages import GroupQuery, Pages
+from lakeward.daemon.web.table_list import summarise
 from tests.crash.compacting import LOG
 from tests.daemon.scrape import value
 from tests.daemon.serving import Serving

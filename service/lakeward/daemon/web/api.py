@@ -22,7 +22,6 @@ See:     docs/decisions/0181-an-api-of-the-same-values.md
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any, Final, Literal, TypeVar
 from urllib.parse import unquote
@@ -35,7 +34,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lakeward.base.errors import LakewardError, StoreUnavailable, UsageError
-from lakeward.daemon.status import ServiceStatus, TablePage, TableStatus
+from lakeward.daemon.status import ServiceStatus, TablePage
 from lakeward.daemon.web.document_makers import (
     decision_document,
     examination_document,
@@ -45,7 +44,8 @@ from lakeward.daemon.web.document_makers import (
     table_document,
     whole_table,
 )
-from lakeward.daemon.web.pages import GroupQuery, concerns, groups_of, in_order
+from lakeward.daemon.web.pages import GroupQuery, groups_of
+from lakeward.daemon.web.table_list import ListQuery, TableKind, TableSort, concerns, tables_of
 from lakeward.surface.documents import API, Document, EventDocument, JobDocument, MonthDocument
 from lakeward.surface.store_answers import StoreAnswers
 from lakeward.surface.table_documents import (
@@ -83,16 +83,6 @@ class ProblemDocument(Document):
     """Why."""
     remedy: str
     """What to do about it."""
-
-
-class TableOrder(StrEnum):
-    URGENCY = "urgency"
-    """What cannot be read first, then what needs attention, then by state and objective."""
-    NAME = "name"
-    OLDEST = "oldest"
-    """The oldest unmerged record first."""
-    LOG_BYTES = "log_bytes"
-    """The most to merge first."""
 
 
 GroupOrder = Literal["group", "base_bytes", "log_bytes", "logs", "slices", "decision"]
@@ -150,20 +140,20 @@ def make_api(
         state: Annotated[Sequence[str], Query(description="States, of which one must be the table's.")] = (),
         concerned: Annotated[bool | None, Query(description="Whether it needs attention.")] = None,
         group: Annotated[str | None, Query(description="The group of tables that it is in.")] = None,
-        sort: TableOrder = TableOrder.URGENCY,
+        kind: Annotated[TableKind | None, Query(description="What it is first of all.")] = None,
+        sort: TableSort = TableSort.URGENCY,
         limit: Limit = _LIMIT,
         offset: Offset = 0,
     ) -> ListDocument[TableDocument]:
         now = status()
         found = [
             table
-            for table in now.tables
-            if _has(table, search)
-            and (not state or table.state.value in state)
+            for table in tables_of(now.tables, ListQuery(search, kind, sort), now.at)
+            if (not state or table.state.value in state)
             and (group is None or table.served.settings.group == group)
             and (concerned is None or bool(concerns(table, now.at)) is concerned)
         ]
-        return _part(_sorted(found, sort, now.at), offset, limit, partial(table_document, now=now.at))
+        return _part(found, offset, limit, partial(table_document, now=now.at))
 
     @get("/tables/{table}", tags=["tables"], summary="A table")
     def table(table: TableName) -> WholeTableDocument:
@@ -291,23 +281,6 @@ def _no_such_table(name: str) -> UsageError:
         why="Neither a name nor a short name of a table of this daemon is equal to it.",
         remedy=f"GET {API}/tables lists the tables.",
     )
-
-
-def _has(table: TableStatus, search: str) -> bool:
-    wanted = search.casefold()
-    return any(wanted in text.casefold() for text in (table.name, table.title, table.served.base_path))
-
-
-def _sorted(tables: list[TableStatus], order: TableOrder, now: float) -> Sequence[TableStatus]:
-    match order:
-        case TableOrder.URGENCY:
-            return in_order(tables, now)
-        case TableOrder.NAME:
-            return sorted(tables, key=lambda table: table.name)
-        case TableOrder.OLDEST:
-            return sorted(tables, key=lambda table: (-(table.oldest_unmerged_age(now) or 0.0), table.name))
-        case TableOrder.LOG_BYTES:
-            return sorted(tables, key=lambda table: (-(table.backlog.log_bytes if table.backlog else 0), table.name))
 
 
 S = TypeVar("S")

@@ -20,7 +20,7 @@ from lakeward.daemon.status import (
     TablePage,
     TableStatus,
 )
-from lakeward.daemon.web.pages import concerns
+from lakeward.daemon.web.table_list import concerns, kind_of, numbers_of_kinds
 from lakeward.services.compaction.plan.decision_in_words import DecisionInWords, decision_of, sentence_of
 from lakeward.surface.documents import JobDocument
 from lakeward.surface.table_documents import (
@@ -51,6 +51,7 @@ def service_document(status: ServiceStatus) -> ServiceDocument:
         started_time=format_iso_time(status.started_at),
         tables=len(status.tables),
         concerned=sum(bool(concerns(table, status.at)) for table in status.tables),
+        kinds={kind.value: number for kind, number in numbers_of_kinds(status).items()},
         running=len(status.running),
         waiting=status.waiting,
         jobs_max=status.jobs_max,
@@ -83,6 +84,7 @@ def table_document(table: TableStatus, now: float) -> TableDocument:
         group=table.served.settings.group,
         state=table.state.value,
         reason=outlook.reason,
+        kind=kind_of(table, now).value,
         concerns=concerns(table, now),
         next_action=outlook.next_action,
         next_action_at=outlook.next_action_at,

@@ -49,6 +49,7 @@ from lakeward.daemon.web.api import problem
 from lakeward.daemon.web.connections import BoundedConnection, BoundedServer, ConnectionLimits, Seldom
 from lakeward.daemon.web.pages import GroupQuery, Pages, table_of_link
 from lakeward.daemon.web.pushed_reads import REPORT_BYTES_MAX
+from lakeward.daemon.web.table_list import ListQuery
 from lakeward.protocol.problem import problem_of
 from lakeward.surface.documents import API
 
@@ -57,7 +58,7 @@ LOOP_SILENT_SECONDS_MAX = 60.0
 
 SECURITY_HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": (
-        "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "
+        "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; "
         "frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
@@ -104,7 +105,7 @@ def make_http(
     pages = Pages()
 
     def all_tables(request: Request) -> Response:
-        return _answer(pages.all_tables(status(), refresh=request.query_params.get("refresh") != "off"))
+        return _answer(pages.all_tables(status(), ListQuery.parse(request.query_params)))
 
     def one_table(request: Request) -> Response:
         name = table_of_link(request.scope["raw_path"].decode("ascii", errors="replace"))

@@ -1,0 +1,136 @@
+"""Which tables a list shows, and what each is first of all.
+
+Keeps 1, 2, 3 of daemon/web/table_list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lakeward.daemon.scheduling.table_state import TableState
+from lakeward.daemon.status import TableStatus
+from lakeward.daemon.web.pages import Pages
+from lakeward.daemon.web.table_list import (
+    KIND_WORDS,
+    TABLES_A_PAGE,
+    ListQuery,
+    TableKind,
+    TableSort,
+    concerns,
+    in_order,
+    kind_of,
+    numbers_of_kinds,
+    page_of_tables,
+    tables_of,
+)
+from lakeward.protocol.job_kind import JobKind
+from tests.daemon.synthetic_status import NOW, backlog, running_job, service, table, varied_tables, waiting_job
+
+LATE = backlog(oldest_unmerged_at=NOW - 90_000)
+
+
+@pytest.mark.parametrize(
+    ("shown", "kind"),
+    [
+        (table(state=TableState.PARKED, outlook={"unreadable": "The disk is gone."}), TableKind.UNREADABLE),
+        (table(state=TableState.PARKED, backlog=LATE), TableKind.PARKED),
+        (table(state=TableState.REFUSED), TableKind.REFUSED),
+        (table(outlook={"refused": {JobKind.CLEAN: "x"}}, backlog=LATE), TableKind.REFUSED),
+        (table(backlog=LATE), TableKind.LATE),
+        (table(backlog=backlog(damaged_files=1)), TableKind.CONCERNED),
+        (table(state=TableState.PAUSED), TableKind.HELD),
+        (table(state=TableState.RUNNING, running=(waiting_job(),)), TableKind.WAITING),
+        (table(state=TableState.RUNNING, running=(running_job(),)), TableKind.WORKING),
+        (table(), TableKind.CALM),
+        (table(state=TableState.DISABLED), TableKind.ELSEWHERE),
+    ],
+)
+def test_what_a_table_is_first_of_all(shown: TableStatus, kind: TableKind) -> None:
+    assert kind_of(shown, NOW) is kind
+
+
+def test_each_table_is_of_one_kind() -> None:
+    """The numbers of kinds add up to that of the tables, whatever the state; each kind has words of its own."""
+    every = [table(str(state), state) for state in TableState]
+    status = service(*varied_tables(), *every)
+    assert sum(numbers_of_kinds(status).values()) == len(status.tables)
+    for kind, number in numbers_of_kinds(status).items():
+        assert len(tables_of(status.tables, ListQuery(kind=kind), NOW)) == number
+    assert len(set(KIND_WORDS.values())) == len(TableKind)
+    worst = (TableKind.UNREADABLE, TableKind.PARKED, TableKind.REFUSED, TableKind.LATE, TableKind.CONCERNED)
+    concerned = sum(number for kind, number in numbers_of_kinds(status).items() if kind in worst)
+    assert concerned == sum(bool(concerns(each, NOW)) for each in status.tables)
+
+
+def test_each_table_is_on_one_page() -> None:
+    """In each order, and what needs attention is on the first page of the usual one."""
+    many = [table(f"lake.table_{number:03}") for number in range(120)]
+    status = service(*many, *varied_tables())
+    for sort in TableSort:
+        shown: list[str] = []
+        for number in range(1, 10):
+            page = page_of_tables(status, ListQuery(sort=sort, page=number))
+            if page.page == number:
+                assert page.first == len(shown) + 1
+                shown += [each.name for each in page.tables]
+                assert page.last == len(shown)
+                assert len(page.tables) <= TABLES_A_PAGE
+        assert sorted(shown) == sorted(each.name for each in status.tables), sort
+    first = page_of_tables(status, ListQuery())
+    assert [each.name for each in first.tables] == [each.name for each in in_order(status.tables, NOW)][:TABLES_A_PAGE]
+    assert page_of_tables(status, ListQuery(page=99)).page == first.pages
+    nothing = page_of_tables(status, ListQuery(search="no such table"))
+    assert (nothing.first, nothing.last, nothing.matching, nothing.pages) == (0, 0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "query"),
+    [
+        ({}, ListQuery()),
+        (
+            {"kind": "late", "sort": "oldest", "page": "3", "search": " Ab "},
+            ListQuery("Ab", TableKind.LATE, TableSort.OLDEST, 3),
+        ),
+        ({"kind": "none", "sort": "sideways", "page": "-1", "refresh": "x"}, ListQuery()),
+        ({"page": "0"}, ListQuery()),
+        ({"page": "9" * 30, "refresh": "off"}, ListQuery(refresh=False)),
+    ],
+)
+def test_parameters_that_make_no_sense_are_taken_as_not_given(parameters: dict[str, str], query: ListQuery) -> None:
+    assert ListQuery.parse(parameters) == query
+
+
+def test_a_link_keeps_what_it_does_not_change() -> None:
+    query = ListQuery("a&b", TableKind.LATE, TableSort.OLDEST, 3, refresh=False)
+    assert query.link() == "?search=a%26b&kind=late&sort=oldest&page=3&refresh=off"
+    assert query.link(kind=None, page=1, search="") == "?sort=oldest&refresh=off"
+    assert ListQuery().link() == "?"
+
+
+def test_a_page_says_which_tables_it_shows() -> None:
+    """It has the kinds that there are with their numbers, the pages around it, and a form while it is paused."""
+    pages = Pages()
+    many = service(*(table(f"lake.table_{number:03}") for number in range(120)), *varied_tables())
+    first = pages.all_tables(many)
+    assert f">calm <small>{numbers_of_kinds(many)[TableKind.CALM]}</small></a>" in first
+    assert 'rel="next" href="?page=2#find"' in first and 'rel="prev"' not in first
+    assert "<form" not in first, "what is typed would go with the next refresh"
+    assert 'href="?refresh=off#find">Search</a>' in first
+    held = pages.all_tables(many, ListQuery(refresh=False, kind=TableKind.CALM, sort=TableSort.NAME))
+    assert '<form class="search" role="search" method="get" action="/">' in held
+    assert '<input type="hidden" name="kind" value="calm">' in held
+    assert '<input type="hidden" name="sort" value="name">' in held
+    found = pages.all_tables(many, ListQuery(search="TABLE_007"))
+    assert found.count('<td class="state">') == 1 and ">lake.table_007</a>" in found
+    assert "Name or path has <strong>TABLE_007</strong>" in found
+    none = pages.all_tables(many, ListQuery(search="<script>", kind=TableKind.LATE))
+    assert "has “&lt;script&gt;” in its name or path" in none and "<table" not in none
+
+
+def test_what_cannot_be_decoded_is_searched_for() -> None:
+    """A name from a file system may hold half of a character."""
+    odd = replace(ListQuery(), search="caf\udce9")
+    assert tables_of([table("/lake/caf\udce9")], odd, NOW)
+    assert "%E9" in odd.link()
