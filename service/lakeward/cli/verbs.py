@@ -35,7 +35,12 @@ _OWN: Mapping[str, tuple[Verb, ...]] = {
             "/data/orders --keys deleted.txt",
             of=("archive", "clean", "savepoint"),
         ),
-        Verb("erase-verify", "erase_command:erase_verify", "gone.json --sign-with receipts.key"),
+        Verb(
+            "erase-verify",
+            "erase_command:erase_verify",
+            "gone.json --sign-with receipts.key",
+            of=("archive", "clean", "savepoint"),
+        ),
         Verb("layout", "layout_command:layout", "/data/orders --by city,day", of=("clustering",)),
         Verb("simulate", "simulate_command:simulate", "/data/orders --last 14d --reads 200/day"),
         Verb("record", "simulate_command:record", "/data/orders --to orders.trace"),
