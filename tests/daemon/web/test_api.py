@@ -18,7 +18,7 @@ from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.web.access import AccessRules
 from lakeward.daemon.web.api import PROBLEM
 from lakeward.daemon.web.http import SECURITY_HEADERS
-from lakeward.daemon.web.table_list import concerns, in_order
+from lakeward.daemon.web.table_list import concerns, in_order, kinds_of
 from lakeward.state.records import ExaminationRecord
 from lakeward.state.store import Store
 from lakeward.surface.documents import API
@@ -59,7 +59,7 @@ def names(client: TestClient, query: str) -> list[str]:
 def test_tables_are_found(client: TestClient) -> None:
     """Tables are found by a part of the name or path, by state and by whether they need attention, in each order."""
     every = names(client, "")
-    assert every == [each.name for each in in_order(STATUS.tables, STATUS.at)]
+    assert every == [each.name for each in in_order(STATUS.tables, STATUS.at, kinds_of(STATUS.tables, STATUS.at))]
     assert names(client, "&search=SLASHES") == ["s3://lake/with/slashes"]
     parked = [each.name for each in STATUS.tables if each.state is TableState.PARKED]
     assert parked

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -31,7 +32,7 @@ from lakeward.daemon.web.pages import (
     why,
 )
 from lakeward.daemon.web.signs import CHOICE_SIGNS, END_SIGNS, STATE_SIGNS, Tone, format_duration
-from lakeward.daemon.web.table_list import ListQuery, concerns, in_order
+from lakeward.daemon.web.table_list import ListQuery, concerns, in_order, kinds_of
 from lakeward.index.index_type import IndexType
 from lakeward.index.key_changes.table_commits import Staleness
 from lakeward.index.tee import Tee
@@ -214,16 +215,20 @@ def shown_text(pages: Pages, of: TablePage) -> str:
     return " ".join(Page(pages.one_table(of, GroupQuery())).text.replace("\u00a0", " ").split())
 
 
+def ordered(tables: Sequence[TableStatus]) -> list[TableStatus]:
+    return in_order(tables, NOW, kinds_of(tables, NOW))
+
+
 def test_what_needs_attention_stands_first():
     """What cannot be read, a missed objective, then what is stopped, then what is odd, then what works, then what is
     not this daemon's."""
-    names = [shown.name for shown in in_order(varied_tables(), NOW)]
+    names = [shown.name for shown in ordered(varied_tables())]
 
     assert names[:2] == ["broken", "clickstream.events_raw"]
     assert set(names[2:4]) == {"inventory", "legacy_cow"}
     assert names[4] == "sessions"
     assert set(names[-2:]) == {"archive_2019", "suppliers"}
-    assert names == [shown.name for shown in in_order(varied_tables()[::-1], NOW)]
+    assert names == [shown.name for shown in ordered(varied_tables()[::-1])]
 
 
 def test_what_cannot_be_read_stands_before_all_others():
@@ -241,7 +246,7 @@ def test_what_cannot_be_read_stands_before_all_others():
         for state in (TableState.BACKING_OFF, TableState.PAUSED, TableState.REFUSED)
     ]
 
-    shown = in_order([*many, *unreadable], NOW)
+    shown = ordered([*many, *unreadable])
 
     assert {each.name for each in shown[:3]} == {each.name for each in unreadable}
     assert [each.name for each in shown[-10:]] == [f"fine_{number}" for number in range(10)]
@@ -315,7 +320,7 @@ def test_nearer_to_the_objective_stands_before():
     """Among equals."""
     late, early = (table(name, backlog=backlog(oldest_unmerged_at=NOW - age)) for name, age in (("b", 900), ("a", 60)))
 
-    assert in_order([early, late], NOW) == [late, early]
+    assert ordered([early, late]) == [late, early]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from lakeward.daemon.status import ReloadOutcome, ServiceStatus, TableStatus
 from lakeward.daemon.web.http import HttpServer, make_http
 from lakeward.daemon.web.pages import table_link
-from lakeward.daemon.web.table_list import TABLES_A_PAGE, in_order
+from lakeward.daemon.web.table_list import TABLES_A_PAGE, in_order, kinds_of
 from tests.browser import visit
 from tests.clocks import SkippingClock
 from tests.daemon.synthetic_status import LIMITATION, NOW, detail, hostile_tables, service, table, varied_tables
@@ -73,7 +73,7 @@ def test_the_page_of_all_tables_in_a_browser(served: Served, number: int, width:
 
     assert seen.console == ()
     assert len(re.findall(r'<td class="state">', seen.dom)) == min(number, TABLES_A_PAGE)
-    shown = in_order(served.tables, NOW)[:TABLES_A_PAGE]
+    shown = in_order(served.tables, NOW, kinds_of(served.tables, NOW))[:TABLES_A_PAGE]
     assert all(f">{each.name}</a>" in seen.dom for each in shown)
     assert set(served.heard.paths) == {"/", "/style.css", "/icon.svg"} or set(served.heard.paths) == {"/", "/style.css"}
     assert ("No tables yet" in seen.dom) == (number == 0)

@@ -21,7 +21,8 @@ from lakeward.daemon.web.table_list import (
     concerns,
     in_order,
     kind_of,
-    numbers_of_kinds,
+    kinds_of,
+    numbers_of,
     page_of_tables,
     tables_of,
 )
@@ -55,12 +56,12 @@ def test_each_table_is_of_one_kind() -> None:
     """The numbers of kinds add up to that of the tables, whatever the state; each kind has words of its own."""
     every = [table(str(state), state) for state in TableState]
     status = service(*varied_tables(), *every)
-    assert sum(numbers_of_kinds(status).values()) == len(status.tables)
-    for kind, number in numbers_of_kinds(status).items():
-        assert len(tables_of(status.tables, ListQuery(kind=kind), NOW)) == number
+    assert sum(numbers_of(kinds_of(status.tables, NOW)).values()) == len(status.tables)
+    for kind, number in numbers_of(kinds_of(status.tables, NOW)).items():
+        assert len(tables_of(status.tables, ListQuery(kind=kind), NOW, kinds_of(status.tables, NOW))) == number
     assert len(set(KIND_WORDS.values())) == len(TableKind)
     worst = (TableKind.UNREADABLE, TableKind.PARKED, TableKind.REFUSED, TableKind.LATE, TableKind.CONCERNED)
-    concerned = sum(number for kind, number in numbers_of_kinds(status).items() if kind in worst)
+    concerned = sum(number for kind, number in numbers_of(kinds_of(status.tables, NOW)).items() if kind in worst)
     assert concerned == sum(bool(concerns(each, NOW)) for each in status.tables)
 
 
@@ -78,8 +79,8 @@ def test_each_table_is_on_one_page() -> None:
                 assert page.last == len(shown)
                 assert len(page.tables) <= TABLES_A_PAGE
         assert sorted(shown) == sorted(each.name for each in status.tables), sort
-    first = page_of_tables(status, ListQuery())
-    assert [each.name for each in first.tables] == [each.name for each in in_order(status.tables, NOW)][:TABLES_A_PAGE]
+    first, kinds = page_of_tables(status, ListQuery()), kinds_of(status.tables, NOW)
+    assert list(first.tables) == in_order(status.tables, NOW, kinds)[:TABLES_A_PAGE]
     assert page_of_tables(status, ListQuery(page=99)).page == first.pages
     nothing = page_of_tables(status, ListQuery(search="no such table"))
     assert (nothing.first, nothing.last, nothing.matching, nothing.pages) == (0, 0, 0, 1)
@@ -114,7 +115,7 @@ def test_a_page_says_which_tables_it_shows() -> None:
     pages = Pages()
     many = service(*(table(f"lake.table_{number:03}") for number in range(120)), *varied_tables())
     first = pages.all_tables(many)
-    assert f">calm <small>{numbers_of_kinds(many)[TableKind.CALM]}</small></a>" in first
+    assert f">calm <small>{numbers_of(kinds_of(many.tables, NOW))[TableKind.CALM]}</small></a>" in first
     assert 'rel="next" href="?page=2#find"' in first and 'rel="prev"' not in first
     assert "<form" not in first, "what is typed would go with the next refresh"
     assert 'href="?refresh=off#find">Search</a>' in first
@@ -131,6 +132,7 @@ def test_a_page_says_which_tables_it_shows() -> None:
 
 def test_what_cannot_be_decoded_is_searched_for() -> None:
     """A name from a file system may hold half of a character."""
+    lake = [table("/lake/caf\udce9")]
     odd = replace(ListQuery(), search="caf\udce9")
-    assert tables_of([table("/lake/caf\udce9")], odd, NOW)
+    assert tables_of(lake, odd, NOW, kinds_of(lake, NOW))
     assert "%E9" in odd.link()

@@ -45,7 +45,7 @@ from lakeward.daemon.web.document_makers import (
     whole_table,
 )
 from lakeward.daemon.web.pages import GroupQuery, groups_of
-from lakeward.daemon.web.table_list import ListQuery, TableKind, TableSort, concerns, tables_of
+from lakeward.daemon.web.table_list import NEEDS_ATTENTION, ListQuery, TableKind, TableSort, kinds_of, tables_of
 from lakeward.surface.documents import API, Document, EventDocument, JobDocument, MonthDocument
 from lakeward.surface.store_answers import StoreAnswers
 from lakeward.surface.table_documents import (
@@ -146,12 +146,13 @@ def make_api(
         offset: Offset = 0,
     ) -> ListDocument[TableDocument]:
         now = status()
+        kinds = kinds_of(now.tables, now.at)
         found = [
             table
-            for table in tables_of(now.tables, ListQuery(search, kind, sort), now.at)
+            for table in tables_of(now.tables, ListQuery(search, kind, sort), now.at, kinds)
             if (not state or table.state.value in state)
             and (group is None or table.served.settings.group == group)
-            and (concerned is None or bool(concerns(table, now.at)) is concerned)
+            and (concerned is None or (kinds[table.name] in NEEDS_ATTENTION) is concerned)
         ]
         return _part(found, offset, limit, partial(table_document, now=now.at))
 

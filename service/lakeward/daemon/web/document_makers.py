@@ -20,7 +20,7 @@ from lakeward.daemon.status import (
     TablePage,
     TableStatus,
 )
-from lakeward.daemon.web.table_list import concerns, kind_of, numbers_of_kinds
+from lakeward.daemon.web.table_list import concerns, kind_of, kinds_of, number_concerned, numbers_of
 from lakeward.services.compaction.plan.decision_in_words import DecisionInWords, decision_of, sentence_of
 from lakeward.surface.documents import JobDocument
 from lakeward.surface.table_documents import (
@@ -40,6 +40,7 @@ from lakeward.surface.table_documents import (
 
 
 def service_document(status: ServiceStatus) -> ServiceDocument:
+    numbers = numbers_of(kinds_of(status.tables, status.at))
     return ServiceDocument(
         name=status.name,
         version=status.version,
@@ -50,8 +51,8 @@ def service_document(status: ServiceStatus) -> ServiceDocument:
         started_at=status.started_at,
         started_time=format_iso_time(status.started_at),
         tables=len(status.tables),
-        concerned=sum(bool(concerns(table, status.at)) for table in status.tables),
-        kinds={kind.value: number for kind, number in numbers_of_kinds(status).items()},
+        concerned=number_concerned(numbers),
+        kinds={kind.value: number for kind, number in numbers.items()},
         running=len(status.running),
         waiting=status.waiting,
         jobs_max=status.jobs_max,

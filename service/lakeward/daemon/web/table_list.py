@@ -26,10 +26,6 @@ TABLES_A_PAGE = 50
 
 _BAD_ENDS = frozenset[str]({JobEnd.FAILED, JobEnd.REFUSED, JobEnd.VERIFICATION})
 
-_UNREADABLE, _CONCERNED = 0, 2
-_RANKS: Mapping[Tone, int] = {Tone.BAD: 1, Tone.WARN: 3, Tone.BUSY: 4, Tone.GOOD: 5, Tone.QUIET: 6}
-"""Ranks of tables on the page, by the tones of their states; between these a concern in a state that is none."""
-
 _CONCERNING = {Grade.DANGER: "danger", Grade.WARNING: "warning"}
 """Grades of findings of the doctor, as nouns."""
 
@@ -64,23 +60,6 @@ def concerns(table: TableStatus, now: float) -> tuple[str, ...]:
     return tuple(found)
 
 
-def in_order(tables: Sequence[TableStatus], now: float) -> list[TableStatus]:
-    """Tables that cannot be read first, then those that need attention, then by state, and among equals those nearest
-    to their objective."""
-
-    def urgency(table: TableStatus) -> tuple[int, float, str]:
-        rank = _RANKS[STATE_SIGNS[table.state].tone]
-        if table.outlook.unreadable:
-            rank = _UNREADABLE
-        elif table.is_breached(now):
-            rank = _RANKS[Tone.BAD]
-        elif concerns(table, now):
-            rank = min(rank, _CONCERNED)
-        return (rank, -part_of_objective(table, now), table.name)
-
-    return sorted(tables, key=urgency)
-
-
 @dataclass(frozen=True, slots=True)
 class Summary:
     """The line at the top."""
@@ -95,7 +74,6 @@ class Summary:
     superseded_log_bytes: int
     anchors: int
     oldest_age: float | None
-    concerned: int
 
 
 def summarise(status: ServiceStatus) -> Summary:
@@ -111,7 +89,6 @@ def summarise(status: ServiceStatus) -> Summary:
         superseded_log_bytes=sum(backlog.superseded_log_bytes for backlog in backlogs),
         anchors=sum(backlog.anchors for backlog in backlogs),
         oldest_age=max(ages, default=None),
-        concerned=sum(bool(concerns(table, status.at)) for table in status.tables),
     )
 
 
@@ -189,6 +166,37 @@ def kind_of(table: TableStatus, now: float) -> TableKind:
     return TableKind.WAITING if any(each.wait is not None for each in table.progress.values()) else kind
 
 
+NEEDS_ATTENTION = frozenset(
+    {TableKind.UNREADABLE, TableKind.PARKED, TableKind.REFUSED, TableKind.LATE, TableKind.CONCERNED}
+)
+"""Tables of these kinds have concerns, and no others have."""
+
+_RANKS: Mapping[TableKind, int] = {
+    TableKind.UNREADABLE: 0,
+    TableKind.PARKED: 1,
+    TableKind.REFUSED: 1,
+    TableKind.LATE: 1,
+    TableKind.CONCERNED: 2,
+}
+_RANKS_BY_TONE: Mapping[Tone, int] = {Tone.BAD: 1, Tone.WARN: 3, Tone.BUSY: 4, Tone.GOOD: 5, Tone.QUIET: 6}
+
+
+def kinds_of(tables: Iterable[TableStatus], now: float) -> Mapping[str, TableKind]:
+    """The kind of each table, by its name."""
+    return {table.name: kind_of(table, now) for table in tables}
+
+
+def in_order(tables: Iterable[TableStatus], now: float, kinds: Mapping[str, TableKind]) -> list[TableStatus]:
+    """Tables that cannot be read first, then those that need attention, then by state, and among equals those nearest
+    to their objective."""
+
+    def urgency(table: TableStatus) -> tuple[int, float, str]:
+        rank = _RANKS.get(kinds[table.name], _RANKS_BY_TONE[STATE_SIGNS[table.state].tone])
+        return (rank, -part_of_objective(table, now), table.name)
+
+    return sorted(tables, key=urgency)
+
+
 class TableSort(StrEnum):
     URGENCY = "urgency"
     """What cannot be read first, then what needs attention, then by state and objective."""
@@ -244,18 +252,20 @@ def page_number(text: str) -> int:
     return max(1, int(text)) if text.isdecimal() and text.isascii() and 0 < len(text) < 10 else 1
 
 
-def tables_of(tables: Iterable[TableStatus], query: ListQuery, now: float) -> Sequence[TableStatus]:
+def tables_of(
+    tables: Iterable[TableStatus], query: ListQuery, now: float, kinds: Mapping[str, TableKind]
+) -> Sequence[TableStatus]:
     """The tables that are asked for, in the order that is asked for, on all pages together."""
     wanted = query.search.casefold()
     found = [
         table
         for table in tables
         if (not wanted or any(wanted in text.casefold() for text in (table.name, table.title, table.served.base_path)))
-        and (query.kind is None or kind_of(table, now) is query.kind)
+        and (query.kind is None or kinds[table.name] is query.kind)
     ]
     match query.sort:
         case TableSort.URGENCY:
-            return in_order(found, now)
+            return in_order(found, now, kinds)
         case TableSort.NAME:
             return sorted(found, key=lambda table: (table.title, table.name))
         case TableSort.OLDEST:
@@ -279,9 +289,14 @@ class TableListPage:
     def last(self) -> int:
         return self.first + len(self.tables) - 1 if self.tables else 0
 
+    @property
+    def concerned(self) -> int:
+        return number_concerned(self.numbers)
+
 
 def page_of_tables(status: ServiceStatus, query: ListQuery) -> TableListPage:
-    matching = tables_of(status.tables, query, status.at)
+    kinds = kinds_of(status.tables, status.at)
+    matching = tables_of(status.tables, query, status.at, kinds)
     pages = max(1, math.ceil(len(matching) / TABLES_A_PAGE))
     page = min(query.page, pages)
     start = (page - 1) * TABLES_A_PAGE
@@ -291,11 +306,16 @@ def page_of_tables(status: ServiceStatus, query: ListQuery) -> TableListPage:
         matching=len(matching),
         page=page,
         pages=pages,
-        numbers=numbers_of_kinds(status),
+        numbers=numbers_of(kinds),
     )
 
 
-def numbers_of_kinds(status: ServiceStatus) -> Mapping[TableKind, int]:
+def numbers_of(kinds: Mapping[str, TableKind]) -> Mapping[TableKind, int]:
     """How many tables are of each kind that there is, the worst first."""
-    found = Counter(kind_of(table, status.at) for table in status.tables)
+    found = Counter(kinds.values())
     return {kind: found[kind] for kind in TableKind if found[kind]}
+
+
+def number_concerned(numbers: Mapping[TableKind, int]) -> int:
+    """How many need attention."""
+    return sum(number for kind, number in numbers.items() if kind in NEEDS_ATTENTION)
