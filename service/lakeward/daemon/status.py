@@ -257,8 +257,8 @@ class TableStatus:
 
     def breach_seconds(self, now: float) -> float:
         """Seconds by which the objective is missed; 0 where it is kept, or there is none."""
-        age = self.oldest_unmerged_age(now)
-        return 0.0 if age is None or self.objective is None else max(0.0, age - self.objective)
+        age, objective = self.oldest_unmerged_age(now), self.objective
+        return 0.0 if age is None or objective is None else max(0.0, age - objective)
 
 
 @dataclass(frozen=True, slots=True)

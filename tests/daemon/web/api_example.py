@@ -57,14 +57,19 @@ def client_of(status: ServiceStatus, store: Store, access: AccessRules | None = 
     return TestClient(app_of(status, store, access), base_url="http://127.0.0.1:8490")
 
 
-def app_of(status: ServiceStatus, store: Store, access: AccessRules | None = None) -> ASGIApp:
+def app_of(
+    status: ServiceStatus,
+    store: Store,
+    access: AccessRules | None = None,
+    registry: CollectorRegistry | None = None,
+) -> ASGIApp:
     def find(name: str) -> TablePage | None:
         found = status.table(name)
         return None if found is None else detail(found)
 
     clock = SettableClock(NOW)
     return make_http(
-        registry=CollectorRegistry(),
+        registry=registry or CollectorRegistry(),
         status=lambda: status,
         detail=find,
         reload=lambda: ReloadOutcome(True),

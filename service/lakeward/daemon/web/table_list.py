@@ -47,8 +47,8 @@ def concerns(table: TableStatus, now: float) -> tuple[str, ...]:
     if (examination := table.examination) is not None and examination.document is not None:
         grades = [each["grade"] for each in examination.document["found"]]
         found += [format_count(grades.count(grade), noun) for grade, noun in _CONCERNING.items() if grade in grades]
-    if table.is_breached(now):
-        found.append(f"objective missed by {format_duration(table.breach_seconds(now))}")
+    if breach := table.breach_seconds(now):
+        found.append(f"objective missed by {format_duration(breach)}")
     if table.outlook.scan_overdue:
         found.append("not polled for two intervals")
     if table.outlook.parked_groups and table.state is not TableState.PARKED:
@@ -153,17 +153,15 @@ _KINDS_BY_STATE: Mapping[TableState, TableKind] = {
 
 def kind_of(table: TableStatus, now: float) -> TableKind:
     kind = _KINDS_BY_STATE[table.state]
+    if not concerns(table, now):
+        return TableKind.WAITING if any(each.wait is not None for each in table.progress.values()) else kind
     if table.outlook.unreadable:
         return TableKind.UNREADABLE
     if kind in (TableKind.PARKED, TableKind.REFUSED):
         return kind
     if table.outlook.refused:
         return TableKind.REFUSED
-    if table.is_breached(now):
-        return TableKind.LATE
-    if concerns(table, now):
-        return TableKind.CONCERNED
-    return TableKind.WAITING if any(each.wait is not None for each in table.progress.values()) else kind
+    return TableKind.LATE if table.is_breached(now) else TableKind.CONCERNED
 
 
 NEEDS_ATTENTION = frozenset(
