@@ -16,7 +16,7 @@ from tests.services.together.erasure.canary import files_with
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow]
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.turns(30)]
 
 CANARY = "canary-7f3a9c51-0042"
 SHAPE = TableShape(partition_fields="part", options={**INDEXES, "hoodie.metadata.compact.max.delta.commits": "100"})

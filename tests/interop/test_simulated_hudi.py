@@ -28,6 +28,7 @@ WRITES = 17
 
 @pytest.mark.interop
 @pytest.mark.slow
+@pytest.mark.turns(25)
 def test_a_replay_writes_what_hudi_wrote(spark: SparkSession, tmp_path: Path) -> None:
     """The replay of its default rule makes as many compactions, whose bytes are within what `simulate` calls close; the
     model, asked about the compactions that were made, is as near."""

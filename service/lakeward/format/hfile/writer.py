@@ -104,7 +104,7 @@ class HFileWriter:
         wrong = entries.first_not_ascending()
         if self._last_key is not None and entries.key(0) <= self._last_key:
             wrong = 0
-        assert wrong < 0, f"{entries.key(wrong)!r} does not come after the key before it"
+        assert wrong < 0, "keys ascend"
         _check_lengths(entries.longest_key, entries.value_bytes_max)
         first = 0
         while first < len(entries):

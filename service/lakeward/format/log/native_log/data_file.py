@@ -132,9 +132,7 @@ class AscendingKeys:
         assert keys.null_count == 0, "a row without a key cannot be merged"
         # Arrow compares text by its bytes.
         first = keys[0].as_py()
-        assert self._last is None or first.encode() > self._last.encode(), (
-            f"{first!r} does not come after {self._last!r}"
-        )
+        assert self._last is None or first.encode() > self._last.encode(), "keys do not ascend"
         is_greater = pc.all(pc.greater(keys.slice(1), keys.slice(0, len(keys) - 1))).as_py()
         assert is_greater is not False, "keys do not ascend"
         self._last = keys[-1].as_py()
