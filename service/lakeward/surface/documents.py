@@ -199,8 +199,13 @@ def with_times(record: Any) -> dict[str, Any]:
     for name, value in asdict(record).items():
         found[name] = value
         if name in _TIMES:
-            found[_TIMES[name]] = None if value is None else format_iso_time(value)
+            found[_TIMES[name]] = iso_time(value)
     return found
+
+
+def iso_time(at: float | None) -> str | None:
+    """The same time in ISO 8601."""
+    return None if at is None else format_iso_time(at)
 
 
 _TIMES = {"at": "time", "began_at": "began_time", "ended_at": "ended_time", "until": "until_time"}

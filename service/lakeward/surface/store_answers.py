@@ -1,4 +1,5 @@
-"""What the store says of jobs, costs, events and decisions: the same answers for the command line and for the API.
+"""What the store says of jobs, costs and events, and of a table's decisions, storage and examination: the same answers
+for the command line and for the API.
 
 Touches: the store, reading only.
 """
@@ -14,6 +15,7 @@ from lakeward.config.job_card import Card, card_of
 from lakeward.state.records import CleanerProgress, DecisionRecord, JobRecord
 from lakeward.state.store import Store
 from lakeward.surface.documents import EventDocument, JobDocument, MonthDocument, is_clean
+from lakeward.surface.table_documents import ExaminationDocument, StorageDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,13 @@ class StoreAnswers:
         """The newest, or those of a time."""
         observations = self.store.observations
         return observations.decided(table)[1] if at is None else observations.decided_at(table, at)[1]
+
+    def storage(self, table: str) -> list[StorageDocument]:
+        """The oldest count first."""
+        return [StorageDocument.of(sample) for sample in self.store.observations.storage(table)]
+
+    def examination(self, table: str) -> ExaminationDocument:
+        return ExaminationDocument.of(self.store.observations.examinations([table]).get(table))
 
     def _cleans(self, job: JobRecord) -> Sequence[CleanerProgress] | None:
         return self.store.jobs.progress(job.id) if is_clean(job) else None

@@ -7,9 +7,10 @@ Touches: nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
-from lakeward.surface.documents import Document, JobDocument
+from lakeward.state.records import ExaminationRecord, StorageRecord
+from lakeward.surface.documents import Document, JobDocument, iso_time, with_times
 
 T = TypeVar("T")
 
@@ -197,6 +198,10 @@ class StorageDocument(Document):
     bytes: Mapping[str, int]
     """Bytes of each state."""
 
+    @classmethod
+    def of(cls, sample: StorageRecord) -> Self:
+        return cls(**with_times(sample))
+
 
 class ExaminationDocument(Document):
     """The newest examination of a table by the doctor, and what it found."""
@@ -211,6 +216,19 @@ class ExaminationDocument(Document):
     """Why the newest one saw nothing; empty where it did."""
     diagnosis: Mapping[str, Any] | None
     """The document of `lakeward doctor --json`, of the time when the table was seen; None where it never was."""
+
+    @classmethod
+    def of(cls, found: ExaminationRecord | None) -> Self:
+        tried_at = None if found is None else found.tried_at
+        looked_at = None if found is None else found.looked_at
+        return cls(
+            tried_at=tried_at,
+            tried_time=iso_time(tried_at),
+            looked_at=looked_at,
+            looked_time=iso_time(looked_at),
+            problem="" if found is None else found.problem or "",
+            diagnosis=None if found is None else found.document,
+        )
 
 
 class ListDocument(Document, Generic[T]):

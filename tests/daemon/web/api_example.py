@@ -18,11 +18,11 @@ from lakeward.daemon.web.access import AccessRules
 from lakeward.daemon.web.api import make_api
 from lakeward.daemon.web.http import make_http
 from lakeward.state.migration import migrate
-from lakeward.state.records import CostRecord, DecisionRecord, EventRecord, JobRecord
+from lakeward.state.records import CostRecord, DecisionRecord, EventRecord, JobRecord, StorageRecord
 from lakeward.state.store import Store, open_store
 from lakeward.surface.store_answers import StoreAnswers
 from tests.clocks import SettableClock
-from tests.daemon.synthetic_status import NOW, detail, service, table, varied_tables
+from tests.daemon.synthetic_status import NOW, detail, examination, service, storage_samples, table, varied_tables
 
 STATUS = service(*varied_tables(), table("s3://lake/with/slashes", base_path="s3://lake/with/slashes"))
 DECIDED = ((NOW - 50.0, "NONE", "no-logs"), (NOW - 10.0, "FULL", "log-ratio"))
@@ -31,7 +31,8 @@ DECIDED = ((NOW - 50.0, "NONE", "no-logs"), (NOW - 10.0, "FULL", "log-ratio"))
 
 @contextmanager
 def example_store(url: str) -> Iterator[Store]:
-    """With two jobs of `orders`, one of which ended, three events and two decisions, one after the other."""
+    """With two jobs of `orders`, one of which ended, three events, two decisions, one after the other, the storage of a
+    month and an examination."""
     migrate(url)
     clock = SettableClock(NOW)
     store = open_store(url, clock=clock)
@@ -47,6 +48,9 @@ def example_store(url: str) -> Iterator[Store]:
     numbers = {"base_bytes": 1000, "log_files": 2, "log_bytes": 300}
     for at, choice, reason in DECIDED:
         store.observations.record_decisions("orders", at, None, [DecisionRecord("p", "f", choice, reason, numbers)])
+    for sample in storage_samples():
+        store.observations.record_storage("orders", StorageRecord(sample.at, sample.bytes))
+    store.observations.record_examination("orders", examination())
     try:
         yield store
     finally:

@@ -19,10 +19,9 @@ from lakeward.daemon.web.access import AccessRules
 from lakeward.daemon.web.api import PROBLEM
 from lakeward.daemon.web.http import SECURITY_HEADERS
 from lakeward.daemon.web.table_list import concerns, in_order, kinds_of
-from lakeward.state.records import ExaminationRecord
 from lakeward.state.store import Store
 from lakeward.surface.documents import API
-from tests.daemon.synthetic_status import NOW, detail, examination, service, table
+from tests.daemon.synthetic_status import NOW, detail, examination
 from tests.daemon.web.api_example import STATUS, client_of, example_store
 
 
@@ -197,17 +196,14 @@ def test_who_may_ask(store: Store) -> None:
         assert client.get(API + path, headers={"Authorization": "Bearer t0ken"}).status_code == 200
 
 
-def test_what_the_doctor_found(store: Store) -> None:
+def test_what_the_doctor_found(store: Store, client: TestClient) -> None:
     """What the page shows; before the first examination all of it is null, and what was not seen does not count as
     well."""
-
-    def answer(looked: ExaminationRecord | None) -> object:
-        return get(client_of(service(table("orders", examination=looked)), store), "/tables/orders/examination")
-
     never = dict.fromkeys(("tried_at", "tried_time", "looked_at", "looked_time", "diagnosis"))
-    assert answer(None) == {**never, "problem": ""}
+    assert get(client, "/tables/returns/examination") == {**never, "problem": ""}
     seen = examination("danger", problem="It is away.", tried_at=NOW)
-    assert answer(seen) == {
+    store.observations.record_examination("sessions", seen)
+    assert get(client, "/tables/sessions/examination") == {
         "tried_at": NOW,
         "tried_time": "2027-01-15T08:00:00.000Z",
         "looked_at": NOW - 7200,

@@ -37,10 +37,8 @@ from lakeward.base.errors import LakewardError, StoreUnavailable, UsageError
 from lakeward.daemon.status import ServiceStatus, TablePage
 from lakeward.daemon.web.document_makers import (
     decision_document,
-    examination_document,
     group_document,
     service_document,
-    storage_document,
     table_document,
     whole_table,
 )
@@ -117,18 +115,19 @@ def make_api(
     get = partial(api.get, response_model_exclude_unset=True)
 
     def page_of(table: str) -> TablePage:
-        found = detail(unquote(table, errors="surrogateescape"))
+        found = detail(_of_path(table))
         if found is None:
-            raise _no_such_table(table)
+            raise _no_such_table(_of_path(table))
         return found
 
-    def name_of(table: str | None) -> str | None:
-        if table is None:
-            return None
+    def name_of(table: str) -> str:
         found = status().table(table)
         if found is None:
             raise _no_such_table(table)
         return found.name
+
+    def asked(table: str | None) -> str | None:
+        return None if table is None else name_of(table)
 
     @get("/service", tags=["service"], summary="The daemon")
     def service() -> ServiceDocument:
@@ -179,19 +178,19 @@ def make_api(
         limit: Limit = _LIMIT,
         offset: Offset = 0,
     ) -> ListDocument[DecisionDocument]:
-        return _part(stored.decisions(page_of(table).table.name, at), offset, limit, decision_document)
+        return _part(stored.decisions(name_of(_of_path(table)), at), offset, limit, decision_document)
 
     @get("/tables/{table}/storage", tags=["tables"], summary="Bytes by state, the oldest count first")
     def storage(table: TableName) -> list[StorageDocument]:
-        return [storage_document(each) for each in page_of(table).storage]
+        return stored.storage(name_of(_of_path(table)))
 
     @get("/tables/{table}/examination", tags=["tables"], summary="What the doctor found in a table, and when")
     def examination(table: TableName) -> ExaminationDocument:
-        return examination_document(page_of(table))
+        return stored.examination(name_of(_of_path(table)))
 
     @get("/jobs", tags=["jobs"], summary="What runs and ran, the newest first")
     def jobs(table: OfTable = None, limit: Limit = _LIMIT) -> list[JobDocument]:
-        return stored.jobs(name_of(table), limit)
+        return stored.jobs(asked(table), limit)
 
     @get("/jobs/{job}", tags=["jobs"], summary="A job: why, what it took and what was predicted")
     def job(job: Annotated[str, Path(description="Its id.")]) -> JobDocument:
@@ -199,7 +198,7 @@ def make_api(
 
     @get("/costs", tags=["jobs"], summary="What jobs took, by month, table and service")
     def costs(table: OfTable = None) -> list[MonthDocument]:
-        return stored.costs(name_of(table))
+        return stored.costs(asked(table))
 
     @get("/events", tags=["events"], summary="What happened, the newest first")
     def events(
@@ -207,7 +206,7 @@ def make_api(
         limit: Limit = _LIMIT,
         before: Annotated[int | None, Query(description="Only events whose id is less.")] = None,
     ) -> list[EventDocument]:
-        return stored.events(name_of(table), limit, before)
+        return stored.events(asked(table), limit, before)
 
     _answer_problems(api)
     description = api.openapi
@@ -290,6 +289,10 @@ S = TypeVar("S")
 def _part(found: Sequence[S], offset: int, limit: int, document: Callable[[S], T]) -> ListDocument[T]:
     items = [document(each) for each in found[offset : offset + limit]]
     return ListDocument(items=items, total=len(found), offset=offset)
+
+
+def _of_path(table: str) -> str:
+    return unquote(table, errors="surrogateescape")
 
 
 def _with_quoted_names(api: ASGIApp) -> ASGIApp:

@@ -16,16 +16,14 @@ from lakeward.daemon.status import (
     JobProgress,
     PlanStatus,
     ServiceStatus,
-    StorageSample,
     TablePage,
     TableStatus,
 )
 from lakeward.daemon.web.table_list import concerns, kind_of, kinds_of, number_concerned, numbers_of
 from lakeward.services.compaction.plan.decision_in_words import DecisionInWords, decision_of, sentence_of
-from lakeward.surface.documents import JobDocument
+from lakeward.surface.documents import JobDocument, iso_time
 from lakeward.surface.table_documents import (
     DecisionDocument,
-    ExaminationDocument,
     FactDocument,
     GroupDocument,
     HoldDocument,
@@ -33,7 +31,6 @@ from lakeward.surface.table_documents import (
     PlanDocument,
     RunningDocument,
     ServiceDocument,
-    StorageDocument,
     TableDocument,
     WholeTableDocument,
 )
@@ -89,9 +86,9 @@ def table_document(table: TableStatus, now: float) -> TableDocument:
         concerns=concerns(table, now),
         next_action=outlook.next_action,
         next_action_at=outlook.next_action_at,
-        next_action_time=_time(outlook.next_action_at),
+        next_action_time=iso_time(outlook.next_action_at),
         scanned_at=outlook.scanned_at,
-        scanned_time=_time(outlook.scanned_at),
+        scanned_time=iso_time(outlook.scanned_at),
         objective_seconds=table.objective,
         oldest_unmerged_seconds=table.oldest_unmerged_age(now),
         age_unknown=table.age_unknown,
@@ -111,13 +108,13 @@ def _hold(hold: HoldStatus) -> HoldDocument:
         reason=hold.reason,
         since=hold.since,
         until=hold.until,
-        until_time=_time(hold.until),
+        until_time=iso_time(hold.until),
         by=hold.by,
     )
 
 
 def _plan(plan: PlanStatus) -> PlanDocument:
-    return PlanDocument(**asdict(plan), requested_time=_time(plan.requested_at))
+    return PlanDocument(**asdict(plan), requested_time=iso_time(plan.requested_at))
 
 
 def whole_table(page: TablePage) -> WholeTableDocument:
@@ -127,7 +124,7 @@ def whole_table(page: TablePage) -> WholeTableDocument:
         holds=[_hold(hold) for hold in page.holds],
         plans=[_plan(plan) for plan in page.plans],
         planned_at=page.planned_at,
-        planned_time=_time(page.planned_at),
+        planned_time=iso_time(page.planned_at),
     )
 
 
@@ -158,25 +155,3 @@ def group_document(group: GroupStatus) -> GroupDocument:
         decision=None if group.decision is None else decision_document(group.decision),
         hold=None if group.hold is None else _hold(group.hold),
     )
-
-
-def examination_document(page: TablePage) -> ExaminationDocument:
-    found = page.examination
-    tried_at = None if found is None else found.tried_at
-    looked_at = None if found is None else found.looked_at
-    return ExaminationDocument(
-        tried_at=tried_at,
-        tried_time=None if tried_at is None else format_iso_time(tried_at),
-        looked_at=looked_at,
-        looked_time=None if looked_at is None else format_iso_time(looked_at),
-        problem="" if found is None else found.problem or "",
-        diagnosis=None if found is None else found.document,
-    )
-
-
-def storage_document(sample: StorageSample) -> StorageDocument:
-    return StorageDocument(at=sample.at, time=format_iso_time(sample.at), bytes=sample.bytes)
-
-
-def _time(at: float | None) -> str | None:
-    return None if at is None else format_iso_time(at)
