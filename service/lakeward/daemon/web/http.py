@@ -160,10 +160,12 @@ def make_http(
         return _answer(json.dumps({"counted": counted}) + "\n", JSON)
 
     def style(request: Request) -> Response:
-        return _answer(pages.stylesheet, "text/css; charset=utf-8", cache="max-age=31536000, immutable")
+        return _answer(
+            pages.stylesheet, "text/css; charset=utf-8", headers={"Cache-Control": "max-age=31536000, immutable"}
+        )
 
     def icon(request: Request) -> Response:
-        return _answer(pages.icon, "image/svg+xml", cache="max-age=86400")
+        return _answer(pages.icon, "image/svg+xml", headers={"Cache-Control": "max-age=86400"})
 
     def description(request: Request) -> Response:
         return _answer("", headers={"Location": f"{API}/openapi.json"}, status_code=307)
@@ -197,12 +199,12 @@ def make_http(
             route("/style.css", style),
             route("/icon.svg", icon),
             route("/openapi.json", description),
-            Mount(API, _with_headers(api)),
+            Mount(API, api),
         ],
         exception_handlers={HTTPException: refused},
     )
     app.router.redirect_slashes = False
-    return app if access is None else _guard(app, access, pages)
+    return _with_headers(app if access is None else _guard(app, access, pages))
 
 
 _DENIED: Mapping[Denial, tuple[str, str, Mapping[str, str]]] = {
@@ -224,7 +226,7 @@ def _guard(app: ASGIApp, access: AccessRules, pages: Pages) -> ASGIApp:
     as_page, as_problem = {}, {}
     for denial, (title, text, headers) in _DENIED.items():
         as_page[denial] = _answer(pages.message(title, text), status_code=denial.value, headers=headers)
-        as_problem[denial] = _with_headers(problem(denial.value, title, remedy=text, headers=headers))
+        as_problem[denial] = problem(denial.value, title, remedy=text, headers=headers)
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         refusal = access.refusal(scope["path"], Headers(scope=scope)) if scope["type"] == "http" else None
@@ -239,13 +241,15 @@ def _guard(app: ASGIApp, access: AccessRules, pages: Pages) -> ASGIApp:
 
 
 def _with_headers(app: ASGIApp) -> ASGIApp:
-    """The app, with the headers that each answer has. What went wrong in it is in the log alone."""
-    headers = {**SECURITY_HEADERS, "Cache-Control": "no-store"}
+    """The app, with the headers that each answer has, errors and refusals included. What went wrong below in a way that
+    was not foreseen is in the log alone."""
 
     async def answered(scope: Scope, receive: Receive, send: Send) -> None:
         async def headed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(headers)
+                headers = MutableHeaders(scope=message)
+                headers.update(SECURITY_HEADERS)
+                headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
         try:
@@ -262,13 +266,11 @@ def _answer(
     content_type: str = HTML,
     status_code: int = 200,
     *,
-    cache: str = "no-store",
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    all_headers = {**SECURITY_HEADERS, "Cache-Control": cache, "Content-Type": content_type, **(headers or {})}
     # A name from a file system may hold half of a character; a page shows a question mark in its place.
     body = content.encode(errors="replace") if isinstance(content, str) else content
-    return Response(body, status_code, headers=all_headers)
+    return Response(body, status_code, headers={"Content-Type": content_type, **(headers or {})})
 
 
 def _json(applied: bool, problems: Sequence[str]) -> str:
