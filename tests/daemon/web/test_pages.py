@@ -525,10 +525,10 @@ def test_file_groups_come_a_page_at_a_time_and_each_is_on_one():
             shown = [
                 group
                 for page in (1, 2, 3)
-                for group in page_of(all_groups, GroupQuery(sort=sort, descending=descending, page=page)).groups
+                for group in page_of(all_groups, GroupQuery(sort=sort, descending=descending, page=page)).shown
             ]
             assert sorted(group.file_id for group in shown) == [group.file_id for group in all_groups]
-    sizes = [group.backlog.log_bytes for group in page_of(all_groups, GroupQuery()).groups]
+    sizes = [group.backlog.log_bytes for group in page_of(all_groups, GroupQuery()).shown]
     assert sizes == sorted(sizes, reverse=True)
 
 
@@ -537,9 +537,9 @@ def test_file_groups_are_filtered_by_their_decision():
     page = page_of(groups(50), GroupQuery(choice="NONE"))
 
     assert page.matching == 20
-    assert {group.decision.choice for group in page.groups if group.decision} == {Choice.NONE}
+    assert {group.decision.choice for group in page.shown if group.decision} == {Choice.NONE}
     assert dict(page.numbers) == {"FULL": 10, "LOG": 10, "NONE": 20, "undecided": 10}
-    assert all(group.decision is None for group in page_of(groups(50), GroupQuery(choice="undecided")).groups)
+    assert all(group.decision is None for group in page_of(groups(50), GroupQuery(choice="undecided")).shown)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ Keeps:   1. every value is escaped by the template engine: names of tables, part
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -33,6 +32,7 @@ from lakeward.daemon.status import (
     TablePage,
     TableStatus,
 )
+from lakeward.daemon.web.list_page import ListPage, cut_page, page_number
 from lakeward.daemon.web.signs import (
     CHOICE_SIGNS,
     END_SIGNS,
@@ -48,7 +48,6 @@ from lakeward.daemon.web.table_list import (
     KIND_WORDS,
     ListQuery,
     concerns,
-    page_number,
     page_of_tables,
     part_of_objective,
     summarise,
@@ -143,20 +142,11 @@ class GroupQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupPage:
-    groups: tuple[GroupStatus, ...]
-    first: int
-    """Number of the first one shown, from 1; 0 when there is none."""
-    matching: int
+class GroupPage(ListPage[GroupStatus]):
     total: int
-    page: int
-    pages: int
+    """How many file groups the table has."""
     numbers: Mapping[str, int]
     """Numbers of all groups, by choice."""
-
-    @property
-    def last(self) -> int:
-        return self.first + len(self.groups) - 1 if self.groups else 0
 
 
 def groups_of(groups: Sequence[GroupStatus], query: GroupQuery) -> list[GroupStatus]:
@@ -172,19 +162,8 @@ def page_of(groups: Sequence[GroupStatus], query: GroupQuery) -> GroupPage:
     numbers = dict.fromkeys(_DECISION_ORDER, 0)
     for group in groups:
         numbers[_choice(group)] += 1
-    matching = groups_of(groups, query)
-    pages = max(1, math.ceil(len(matching) / GROUPS_A_PAGE))
-    page = min(query.page, pages)
-    start = (page - 1) * GROUPS_A_PAGE
-    return GroupPage(
-        groups=tuple(matching[start : start + GROUPS_A_PAGE]),
-        first=start + 1 if matching else 0,
-        matching=len(matching),
-        total=len(groups),
-        page=page,
-        pages=pages,
-        numbers=numbers,
-    )
+    part = cut_page(groups_of(groups, query), query.page, GROUPS_A_PAGE)
+    return GroupPage(*part, total=len(groups), numbers=numbers)
 
 
 # ---- words

@@ -8,7 +8,6 @@ Keeps:   1. what needs attention stands first, and before it all what cannot be 
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from urllib.parse import urlencode
 from lakeward.base.quantities import format_count
 from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.status import JobEnd, ServiceStatus, TableStatus
+from lakeward.daemon.web.list_page import ListPage, cut_page, page_number
 from lakeward.daemon.web.signs import END_SIGNS, STATE_SIGNS, Tone, format_duration, label_service
 from lakeward.services.services import load_services
 from lakeward.services.together.doctor.diagnosis import Grade
@@ -245,11 +245,6 @@ class ListQuery:
         return "?" + urlencode(parameters, errors="surrogateescape")
 
 
-def page_number(text: str) -> int:
-    """1 for what is no number of a page."""
-    return max(1, int(text)) if text.isdecimal() and text.isascii() and 0 < len(text) < 10 else 1
-
-
 def tables_of(
     tables: Iterable[TableStatus], query: ListQuery, now: float, kinds: Mapping[str, TableKind]
 ) -> Sequence[TableStatus]:
@@ -273,19 +268,9 @@ def tables_of(
 
 
 @dataclass(frozen=True, slots=True)
-class TableListPage:
-    tables: tuple[TableStatus, ...]
-    first: int
-    """Number of the first one shown, from 1; 0 when there is none."""
-    matching: int
-    page: int
-    pages: int
+class TableListPage(ListPage[TableStatus]):
     numbers: Mapping[TableKind, int]
     """How many tables there are of each kind that there is, the worst first."""
-
-    @property
-    def last(self) -> int:
-        return self.first + len(self.tables) - 1 if self.tables else 0
 
     @property
     def concerned(self) -> int:
@@ -295,17 +280,7 @@ class TableListPage:
 def page_of_tables(status: ServiceStatus, query: ListQuery) -> TableListPage:
     kinds = kinds_of(status.tables, status.at)
     matching = tables_of(status.tables, query, status.at, kinds)
-    pages = max(1, math.ceil(len(matching) / TABLES_A_PAGE))
-    page = min(query.page, pages)
-    start = (page - 1) * TABLES_A_PAGE
-    return TableListPage(
-        tables=tuple(matching[start : start + TABLES_A_PAGE]),
-        first=start + 1 if matching else 0,
-        matching=len(matching),
-        page=page,
-        pages=pages,
-        numbers=numbers_of(kinds),
-    )
+    return TableListPage(*cut_page(matching, query.page, TABLES_A_PAGE), numbers=numbers_of(kinds))
 
 
 def numbers_of(kinds: Mapping[str, TableKind]) -> Mapping[TableKind, int]:
