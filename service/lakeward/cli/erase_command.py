@@ -28,10 +28,10 @@ from lakeward.base.quantities import format_count, format_iso_time, format_size,
 from lakeward.cli.configured_table import ZonedTable
 from lakeward.cli.explain_command import explanation_of
 from lakeward.cli.index.group import work_watched
+from lakeward.cli.options.new_file import write_new
 from lakeward.cli.result import PARTIAL_EXIT, PROBLEMS_EXIT, Result
 from lakeward.cli.terminal import Rendered
 from lakeward.services.together.erasure.erase_status import (
-    NOT_LOOKED_AT,
     EraseStatus,
     Holding,
     KeyState,
@@ -112,7 +112,7 @@ def erase_status(
             data = make_receipt(
                 status, named.keys, base_path=opened.base_path, salt=salt, signing_key=signing_key, made_by=made_by
             )
-            _write_new(receipt, data)
+            write_new("--receipt", receipt, data)
             notes.append(f"The receipt is in {receipt}.")
         else:
             notes.append("No receipt was written: it is for keys that no file holds, where every file was looked into.")
@@ -192,14 +192,6 @@ def _read(path: Path) -> bytes:
         raise UsageError(f"{path} cannot be read.", why=f"{error.strerror}.") from error
 
 
-def _write_new(path: Path, data: bytes) -> None:
-    try:
-        with path.open("xb") as file:
-            file.write(data)
-    except OSError as error:
-        raise UsageError(f"The receipt cannot be written to {path}.", why=f"{error.strerror}.") from error
-
-
 def exit_code_of(status: EraseStatus) -> int:
     if status.holdings:
         return HELD_EXIT
@@ -227,14 +219,9 @@ def status_as_json(base_path: str, status: EraseStatus, named: NamedKeys, salt: 
         ],
         "files": [_holding_as_json(holding) for holding in status.holdings],
         "unread": [{"path": each.path, "why": each.why} for each in status.unread],
-        "looked_at": looked_at_as_json(status),
-        "not_looked_at": list(NOT_LOOKED_AT),
+        "looked_at": status.looked_at.as_json(),
+        "not_looked_at": list(status.not_looked_at),
     }
-
-
-def looked_at_as_json(status: EraseStatus) -> dict[str, dict[str, int]]:
-    looked = status.looked_at
-    return {place.value: {"files": looked.files[place], "bytes": looked.bytes[place]} for place in looked.files}
 
 
 def _holding_as_json(holding: Holding) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from lakeward.base.quantities import (
     parse_duration,
 )
 from lakeward.cli.configured_table import ConfigOption, ConfiguredTable, TimezoneOption, ZonedTable, open_table
+from lakeward.cli.options.new_file import write_new
 from lakeward.cli.options.store import read_settings
 from lakeward.cli.options.values import parse_option, parse_pairs
 from lakeward.cli.progress import open_view
@@ -171,7 +172,7 @@ def simulate(
             )
     shown = Simulated(what, found, fit, policies.reads_per_day, core_hour_price, replays, best)
     if html is not None:
-        _write_new("--html", html, _page(shown).encode())
+        write_new("--html", html, _page(shown).encode())
     return Rendered(document=_as_json(shown), render=partial(_render, shown))
 
 
@@ -188,7 +189,7 @@ def record(
     with open_view(Terminal(stderr=True), SystemClock()) as view:
         found = _trace_of(opened, last, on_step=view.working).hashed(secrets.token_bytes(16))
     content = write_trace(found)
-    _write_new("--to", to, content)
+    write_new("--to", to, content)
     commits, groups = format_count(len(found.replayed), "commit"), format_count(len(found.groups), "file group")
     return Result(
         document={
@@ -201,14 +202,6 @@ def record(
         },
         lines=[f"Recorded {commits} of {groups} in {to}, {format_size(len(content))}."],
     )
-
-
-def _write_new(option: str, file: Path, content: bytes) -> None:
-    try:
-        with file.open("xb") as opened:
-            opened.write(content)
-    except OSError as error:
-        raise UsageError(f"{option} {file} cannot be written.", why=str(error), remedy="Name a new file.") from error
 
 
 def _say_replayed(say: Callable[[str], None], name: str, done: float) -> None:

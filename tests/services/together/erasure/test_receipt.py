@@ -61,6 +61,21 @@ def test_what_it_says(receipt: Path, given: dict[str, Path], capfd: pytest.Captu
     assert json.loads(shown)["missing_lines"] == [2] and "another-key" not in shown
 
 
+def test_what_was_not_looked_for_is_said(
+    tmp_path: Path, given: dict[str, Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A key that is too short for a search in text is gone as far as columns say, and the receipt says no more."""
+    base = new_table(tmp_path / "t", has_metadata_table=False)
+    write(base, ROWS[:3])
+    given["keys"].write_text("gone-7\n")
+    assert run(["erase-status", str(base), "--keys", str(given["keys"]), *signed(given)]) == 0
+    said = json.loads(given["receipt"].read_text())
+    assert said["not_looked_at"][-1] == "text outside of columns of keys, for 1 key of fewer than eight bytes"
+    capfd.readouterr()
+    assert verify(given) == 0
+    assert "Not looked at: text outside of columns of keys" in capfd.readouterr().out
+
+
 def _changed(document: dict[str, Any], name: str) -> None:
     value = document[name]
     match value:

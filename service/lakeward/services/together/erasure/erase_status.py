@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lakeward.base.errors import LakewardError, NotFound
+from lakeward.base.quantities import format_count
 from lakeward.format.file_name import HFILE, parse_any_data_file, parse_any_log, parse_base_file
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.read.newest_slice import newest_slice, table_reading
@@ -94,6 +95,9 @@ class LookedAt:
     files: Mapping[HeldPlace, int]
     bytes: Mapping[HeldPlace, int]
 
+    def as_json(self) -> dict[str, dict[str, int]]:
+        return {place.value: {"files": self.files[place], "bytes": self.bytes[place]} for place in self.files}
+
 
 @dataclass(frozen=True, slots=True)
 class EraseStatus:
@@ -114,6 +118,14 @@ class EraseStatus:
 
     def count(self, state: KeyState) -> int:
         return sum(each is state for each in self.states)
+
+    @property
+    def not_looked_at(self) -> tuple[str, ...]:
+        """What no look can see, and what this one did not look for; never empty."""
+        if not self.too_short_for_text:
+            return NOT_LOOKED_AT
+        short = format_count(self.too_short_for_text, "key")
+        return (*NOT_LOOKED_AT, f"text outside of columns of keys, for {short} of fewer than eight bytes")
 
     @property
     def is_gone(self) -> bool:

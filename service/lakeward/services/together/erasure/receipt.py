@@ -29,7 +29,7 @@ import orjson
 
 from lakeward.base.errors import UsageError, VerificationFailed
 from lakeward.base.quantities import format_iso_time
-from lakeward.services.together.erasure.erase_status import NOT_LOOKED_AT, EraseStatus
+from lakeward.services.together.erasure.erase_status import EraseStatus
 from lakeward.services.together.erasure.key_file import key_hmac
 
 SIGNING_KEY_BYTES_MIN: Final = 32
@@ -55,7 +55,6 @@ def make_receipt(
     status: EraseStatus, keys: Sequence[str], *, base_path: str, salt: bytes, signing_key: bytes, made_by: str
 ) -> bytes:
     assert status.is_gone, "a receipt of what is not gone would be a lie"
-    looked = status.looked_at
     document = {
         "format": _FORMAT,
         "version": _VERSION,
@@ -65,10 +64,8 @@ def make_receipt(
         "clock": "of the machine that looked, not compared with another one",
         "instant": status.instant,
         "statement": _STATEMENT,
-        "looked_at": {
-            place.value: {"files": looked.files[place], "bytes": looked.bytes[place]} for place in looked.files
-        },
-        "not_looked_at": list(NOT_LOOKED_AT),
+        "looked_at": status.looked_at.as_json(),
+        "not_looked_at": list(status.not_looked_at),
         "too_short_for_text": status.too_short_for_text,
         "salt": salt.hex(),
         "keys": sorted(key_hmac(salt, key) for key in keys),
