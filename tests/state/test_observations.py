@@ -20,6 +20,7 @@ def test_a_watched_table_remembers_since_when(store: Store) -> None:
     store.observations.record_decisions("orders", NOW, None, [decision("fg1")])
     assert store.observations.watch("orders", "/lake/orders", NOW + 9).since == NOW
     assert store.observations.tables() == {"orders": "/lake/orders"}
+    assert (store.observations.base_path("orders"), store.observations.base_path("other")) == ("/lake/orders", None)
     assert store.observations.decisions("orders")
 
     assert store.observations.watch("orders", "/lake/orders2", NOW + 10).since == NOW + 10

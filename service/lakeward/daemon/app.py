@@ -259,7 +259,7 @@ class App:
         ending.callback(signal.signal, signal.SIGHUP, signal.signal(signal.SIGHUP, self._on_reload))
         if serve:
             reads = PushedReads(
-                tables=store.observations.tables,
+                base_path_of=store.observations.base_path,
                 not_readers=self._not_readers,
                 record=store.reads.record,
                 clock=clock,

@@ -122,6 +122,11 @@ class Observations:
         query = select(watched_tables).order_by(watched_tables.c.table_name)
         return {row.table_name: row.base_path for row in self._access.rows("tables", query)}
 
+    def base_path(self, table: str) -> str | None:
+        """That of one table; None where it is not watched."""
+        query = select(watched_tables.c.base_path).where(watched_tables.c.table_name == table)
+        return next((row.base_path for row in self._access.rows("base_path", query)), None)
+
     def take_over(self, watched: Iterable[Mapping[str, Any]]) -> None:
         """Know tables of another store since it knew them; what that store had of each, by column."""
         for row in watched:

@@ -20,7 +20,7 @@ class Recorded:
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
         self.pushed = PushedReads(
-            tables=lambda: {"orders": "/lake/orders"},
+            base_path_of={"orders": "/lake/orders"}.get,
             not_readers=lambda name, base_path: (f"etl-{name}-*", "Hoodie*") if base_path == "/lake/orders" else (),
             record=self.record,
             clock=SettableClock(NOW),

@@ -60,23 +60,23 @@ class PushedReads:
     def __init__(
         self,
         *,
-        tables: Callable[[], Mapping[str, str]],
+        base_path_of: Callable[[str], str | None],
         not_readers: Callable[[str, str], tuple[str, ...]],
         record: RecordReads,
         clock: Clock,
     ) -> None:
         """
         Args:
-            tables: the base path of each table that is known, by its name.
+            base_path_of: of a table by its name, None for one that is not known.
             not_readers: of a table by its name and base path: patterns of names whose reads do not count.
             record: how many of the reads were new.
         """
-        self._tables, self._not_readers, self._record, self._clock = tables, not_readers, record, clock
+        self._base_path_of, self._not_readers, self._record, self._clock = base_path_of, not_readers, record, clock
 
     def take(self, body: bytes) -> int:
         """The number of reads that were counted. Raises `UsageError`, `NotFound`, and what the store raises."""
         report = parse_report(body, now=self._clock.now())
-        base_path = self._tables().get(report.table)
+        base_path = self._base_path_of(report.table)
         if base_path is None:
             raise NotFound(f"No table is watched under the name {report.table!r}.")
         left_out = (OWN, *self._not_readers(report.table, base_path))

@@ -163,7 +163,7 @@ class SizedLog:
     """What was written; the output of a LOG stands for all that its sources do."""
     insert_bytes: int
     number: int
-    """Tells logs of one moment apart."""
+    """Keeps logs of one moment apart."""
     place: int
     """The moment at whose place readers merge it."""
     file: LogFile | None = None
