@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from lakeward.cli.inspect_command import render
+from lakeward.cli.look.inspect_command import render
 from lakeward.services.together.inspection import inspect_table
 from lakeward.storage.local import LocalStorage
 from tests.clocks import SkippingClock

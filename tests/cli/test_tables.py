@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from lakeward.cli.inspect_command import render
-from lakeward.cli.plan_command import render_plan
+from lakeward.cli.look.inspect_command import render
+from lakeward.cli.look.plan_command import render_plan
 from lakeward.cli.terminal import Terminal, cut
 from lakeward.services.compaction.plan.decision import Choice, Decision, Form, PlanOutcome, Reason
 from lakeward.services.together.inspection import inspect_table

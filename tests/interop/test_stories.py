@@ -28,7 +28,7 @@ from py4j.protocol import Py4JJavaError
 from lakeward import Table
 from lakeward.base.errors import Refused
 from lakeward.cli.configured_table import open_table
-from lakeward.cli.explain_command import explanation_of
+from lakeward.cli.look.explain_command import explanation_of
 from lakeward.format.avro.container import read_record
 from lakeward.services.clean.plan.storage_states import FileState
 from lakeward.services.together.explaining.file_explanation import FileExplanation, Gone

@@ -20,30 +20,30 @@ from lakeward.services.verb import Verb, there
 
 _OWN: Mapping[str, tuple[Verb, ...]] = {
     "Look at a table": (
-        Verb("inspect", "inspect_command:inspect", "/data/orders", of=("clean",)),
+        Verb("inspect", "look.inspect_command:inspect", "/data/orders", of=("clean",)),
         Verb(
             "doctor",
-            "doctor_command:doctor",
+            "look.doctor_command:doctor",
             "/data/orders",
             of=("archive", "clean", "clustering", "rollback", "verification"),
         ),
-        Verb("plan", "plan_command:plan", "/data/orders --explain"),
-        Verb("explain", "explain_command:explain", "/data/orders", of=("archive", "clean", "savepoint")),
+        Verb("plan", "look.plan_command:plan", "/data/orders --explain"),
+        Verb("explain", "look.explain_command:explain", "/data/orders", of=("archive", "clean", "savepoint")),
         Verb(
             "erase-status",
-            "erase_command:erase_status",
+            "look.erase_command:erase_status",
             "/data/orders --keys deleted.txt",
             of=("archive", "clean", "savepoint"),
         ),
         Verb(
             "erase-verify",
-            "erase_command:erase_verify",
+            "look.erase_command:erase_verify",
             "gone.json --sign-with receipts.key",
             of=("archive", "clean", "savepoint"),
         ),
-        Verb("layout", "layout_command:layout", "/data/orders --by city,day", of=("clustering",)),
-        Verb("simulate", "simulate_command:simulate", "/data/orders --last 14d --reads 200/day"),
-        Verb("record", "simulate_command:record", "/data/orders --to orders.trace"),
+        Verb("layout", "look.layout_command:layout", "/data/orders --by city,day", of=("clustering",)),
+        Verb("simulate", "look.simulate_command:simulate", "/data/orders --last 14d --reads 200/day"),
+        Verb("record", "look.simulate_command:record", "/data/orders --to orders.trace"),
         Verb("read", "read.read_command:read", "/data/orders --where \"city = 'lima' and fare > 10\""),
     ),
     "Service a table": (

@@ -26,19 +26,19 @@ from lakeward.base.quantities import (
     parse_memory,
 )
 from lakeward.cli.configured_table import ZonedTable
-from lakeward.cli.options.bloom_filter import BloomFilterArguments, bounded_filters
-from lakeward.cli.options.engine import EngineArguments
-from lakeward.cli.options.lock import LockArguments
-from lakeward.cli.options.plan_options import PlanArguments
-from lakeward.cli.options.values import parse_option
-from lakeward.cli.parked_groups import ParkedGroups
-from lakeward.cli.plan_command import (
+from lakeward.cli.look.plan_command import (
     decision_as_json,
     engines_as_json,
     plan_as_json,
     render_engines,
     render_plan,
 )
+from lakeward.cli.options.bloom_filter import BloomFilterArguments, bounded_filters
+from lakeward.cli.options.engine import EngineArguments
+from lakeward.cli.options.lock import LockArguments
+from lakeward.cli.options.plan_options import PlanArguments
+from lakeward.cli.options.values import parse_option
+from lakeward.cli.parked_groups import ParkedGroups
 from lakeward.cli.result import DryRunOption, Result
 from lakeward.cli.serviced import compaction_options, serviced_table
 from lakeward.cli.services.service_steps import ServiceSteps, in_one

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from lakeward.services.verb import Verb
 
-VERBS = (Verb("verify", "verify_command:verify", "/data/orders", panel="Look at a table"),)
+VERBS = (Verb("verify", "look.verify_command:verify", "/data/orders", panel="Look at a table"),)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.cli.configured_table import open_table
-from lakeward.cli.explain_command import explanation_of
+from lakeward.cli.look.explain_command import explanation_of
 from lakeward.format.file_name import CDC_SUFFIX, parse_any_data_file
 from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.format.timeline.instant import format_instant_time, parse_instant_time

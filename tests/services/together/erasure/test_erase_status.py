@@ -216,7 +216,7 @@ def test_files_that_nothing_names(tmp_path: Path, keys: Path, capfd: pytest.Capt
 def test_what_cannot_be_read(tmp_path: Path, keys: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A file that is torn is named with the reason, and exit code 4 says so where no other file holds a key; what it
     has in the clear is found all the same. Keeps 1 of services/together/erasure/file_contents, Keeps 2 of
-    cli/erase_command."""
+    cli/look/erase_command."""
     base = new_table(tmp_path / "t", has_metadata_table=False)
     write(base, ROWS[:3])
     (base / "torn.parquet").write_bytes(b"PAR1 and no more")

@@ -106,7 +106,7 @@ def test_what_was_changed_is_refused(receipt: Path, given: dict[str, Path]) -> N
 
 def test_none_of_keys_that_are_held(tmp_path: Path, given: dict[str, Path], capfd: pytest.CaptureFixture[str]) -> None:
     """No receipt is written, nor one where a file was not read. Keeps 1 of services/together/erasure/receipt,
-    Keeps 3 of cli/erase_command."""
+    Keeps 3 of cli/look/erase_command."""
     base = small(tmp_path / "held")
     assert status(base, given["keys"], capfd, *signed(given))[0] == 7
     assert not given["receipt"].exists()

@@ -17,9 +17,7 @@ from lakeward.base.clock import SystemClock
 from lakeward.base.errors import Refused, UsageError
 from lakeward.base.quantities import format_count, format_iso_time, format_size, format_time
 from lakeward.cli.configured_table import ConfiguredTable, ZonedTable
-from lakeward.cli.options.plan_options import PlanArguments
-from lakeward.cli.options.store import TIMEOUT_SECONDS, has_store, opened_store
-from lakeward.cli.plan_command import (
+from lakeward.cli.look.plan_command import (
     decision_as_json,
     engine_rule_of,
     explanations_as_json,
@@ -27,6 +25,8 @@ from lakeward.cli.plan_command import (
     preview_result,
     render_explanations,
 )
+from lakeward.cli.options.plan_options import PlanArguments
+from lakeward.cli.options.store import TIMEOUT_SECONDS, has_store, opened_store
 from lakeward.cli.result import NOTHING_EXIT, Result
 from lakeward.cli.serviced import judge_of
 from lakeward.cli.services.clean_view import keeper_as_json

@@ -28,12 +28,12 @@ from lakeward.base.quantities import (
     parse_duration,
 )
 from lakeward.cli.configured_table import ConfigOption, ConfiguredTable, TimezoneOption, ZonedTable, open_table
+from lakeward.cli.look.simulated_page import Curves, simulated_page
 from lakeward.cli.options.new_file import write_new
 from lakeward.cli.options.store import read_settings
 from lakeward.cli.options.values import parse_option, parse_pairs
 from lakeward.cli.progress import open_view
 from lakeward.cli.result import Result
-from lakeward.cli.simulated_page import Curves, simulated_page
 from lakeward.cli.terminal import Column, Rendered, Terminal, new_table
 from lakeward.config.settings import TableSettings
 from lakeward.services.compaction.plan.compaction_type import CompactionType

@@ -26,8 +26,8 @@ from rich.text import Text
 from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_count, format_iso_time, format_size, format_time
 from lakeward.cli.configured_table import ZonedTable
-from lakeward.cli.explain_command import explanation_of
 from lakeward.cli.index.group import work_watched
+from lakeward.cli.look.explain_command import explanation_of
 from lakeward.cli.options.new_file import write_new
 from lakeward.cli.result import PARTIAL_EXIT, PROBLEMS_EXIT, Result
 from lakeward.cli.terminal import Rendered
