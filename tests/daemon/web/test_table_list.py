@@ -130,6 +130,15 @@ def test_a_page_says_which_tables_it_shows() -> None:
     assert "has “&lt;script&gt;” in its name or path" in none and "<table" not in none
 
 
+def test_names_and_paths_are_searched() -> None:
+    """Each of what a list calls a table by is enough, in any case; a part of it, too."""
+    found = replace(table("n4me"), served=replace(table("n4me", base_path="/p4th/x").served, shown_as="t1tle"))
+    other = table("other", base_path="/elsewhere")
+    for search in ("N4m", "P4TH/", "t1tL"):
+        query = ListQuery(search=search)
+        assert tables_of([found, other], query, NOW, kinds_of([found, other], NOW)) == [found], search
+
+
 def test_what_cannot_be_decoded_is_searched_for() -> None:
     """A name from a file system may hold half of a character."""
     lake = [table("/lake/caf\udce9")]
