@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from lakeward.config.settings import TableSettings
+from lakeward.config.job_card import card_of
+from lakeward.config.settings import LockSettings, TableSettings, Writers
 from lakeward.daemon.scheduling.demand import Demand
 from lakeward.daemon.scheduling.outlook import Outlook
 from lakeward.daemon.scheduling.scheduled_job import Job
@@ -18,6 +19,7 @@ from lakeward.daemon.status import (
     GroupStatus,
     HoldStatus,
     JobEnd,
+    JobPage,
     JobProgress,
     JobWait,
     LeaseStatus,
@@ -51,7 +53,7 @@ from lakeward.services.metadata.job import MetadataMemory
 from lakeward.services.metadata.plan.due_before_writers import MetadataTrigger
 from lakeward.services.service import Fact, ServiceDemand
 from lakeward.services.ttl.job import TtlLook, TtlMemory
-from lakeward.state.records import ExaminationRecord, JobRecord
+from lakeward.state.records import AttemptRecord, CostRecord, ExaminationRecord, JobRecord, MonthlyCost
 from lakeward.table.backlog import Backlog, GroupBacklog, PendingPlan
 
 NOW = 1_800_000_000.0
@@ -224,7 +226,12 @@ def table(
         served=ServedTable(
             name,
             base_path or f"/data/lake/{name}",
-            TableSettings(services=("compaction", "verification"), interval=10.0, objective=objective or "none"),
+            TableSettings(
+                services=("compaction", "verification"),
+                interval=10.0,
+                objective=objective or "none",
+                locks=LockSettings(writers=Writers.SHARE),
+            ),
             NOW - 86_400,
         ),
         outlook=replace(usual_outlook, **(outlook or {})),
@@ -263,7 +270,9 @@ def service(*tables: TableStatus, **changes: Any) -> ServiceStatus:
         jobs_max=2,
         memory_bytes=2048 * MIB,
         memory_reserved_bytes=512 * MIB,
-        spark=SparkStatus(SparkState.UP, "local[*]", 'All jobs run on Spark, by service.engine = "spark".'),
+        spark=SparkStatus(
+            SparkState.UP, "local[*]", "http://host-1:4040", 'All jobs run on Spark, by service.engine = "spark".'
+        ),
     )
     return replace(usual, **changes)
 
@@ -470,4 +479,70 @@ def detail(of: TableStatus | None = None, **changes: Any) -> TablePage:
         ),
         planned_at=NOW - 60,
     )
+    return replace(usual, **changes)
+
+
+def busy_detail() -> TablePage:
+    """A table of which everything is to be said: it works and waits, holds and plans are there, and costs."""
+    busy = table(
+        "orders",
+        TableState.RUNNING,
+        "Job j2 (compaction) runs since 2027-01-15 07:59:36 UTC. It is let finish, and then: Paused by anna: Backfill.",
+        running=(waiting_job(),),
+        outlook={"next_action": "end of compaction", "next_action_at": None, "scan_overdue": True},
+        examination=examination("warning"),
+    )
+    months = (
+        MonthlyCost(
+            "orders", "compaction", "2027-01", 412, 3, 9300.0, 660.0, 512 << 30, 96 << 30, 18e3, 21_345.6, None
+        ),
+        MonthlyCost("orders", "clean", "2027-01", 30, 0, 120.0, 0.0, 0, 0, None, None, None),
+        MonthlyCost("orders", "compaction", "2026-12", 397, 0, 9100.0, 640.0, 498 << 30, 91 << 30, 17e3, 20e3, None),
+    )
+    services = ("compaction", "verification", "clean", "archive", "clustering", "rollback")
+    usual = detail(busy, months=months)
+    ended = tuple(
+        replace(job("orders"), id=f"e{number}", service=service, began_at=NOW - 200 - 600 * number)
+        for number, service in enumerate(services)
+    )
+    return replace(usual, ended=ended)
+
+
+COST = CostRecord(
+    *("j1", "orders", "compaction", "2027-01", NOW - 170, "committed", 30.0, 4.0),
+    read_bytes=FIGURES.read_bytes,
+    written_bytes=FIGURES.written_bytes,
+    predicted_seconds=22.0,
+    cpu_seconds=31.0,
+    saved_seconds_a_day=86_400.0,
+    detail={
+        "phases": {"lock_wait": 3.0, "plan": 1.5, "merge": 18.0, "commit": 2.5},
+        "reasons": {"log-ratio": 3, "many-small-logs": 9},
+    },
+)
+
+
+def job_page(job_id: str = "j1", of: TableStatus | None = None, **changes: Any) -> JobPage | None:
+    """`j1` has ended, `j2` runs and waits; no other is known."""
+    of = of or table("orders", TableState.RUNNING, running=(waiting_job(),))
+    if job_id not in ("j1", "j2"):
+        return None
+    decisions = tuple(group.decision for group in groups(24) if group.decision is not None)
+    usual = JobPage(
+        record=job(of.name),
+        at=NOW,
+        table=of,
+        running=None,
+        progress=None,
+        card=card_of(COST, (), now=NOW),
+        attempts=(AttemptRecord("j1-0", "j1", NOW - 200, "20270115075640123", "host-1", NOW - 170, "committed"),),
+        events=(EventStatus(NOW - 170, "compaction", "20270115075640123: 3 FULL, 9 LOG"),),
+        chosen=tuple(each for each in decisions if each.choice is not Choice.NONE)[:9],
+        chosen_total=12,
+    )
+    if job_id == "j2":
+        running, progress = of.running[0], of.progress["j2"]
+        record = JobRecord("j2", of.name, "compaction", running.started_at, holder="host-1-77", operations=12)
+        spark = SparkStatus(SparkState.UP, "local[*]", "http://host-1:4040")
+        usual = replace(usual, record=record, running=running, progress=progress, card=None, attempts=(), spark=spark)
     return replace(usual, **changes)

@@ -43,6 +43,7 @@ from lakeward.config.file import load_settings, no_tables, wrong_configuration
 from lakeward.config.reload import reload
 from lakeward.config.settings import Settings
 from lakeward.daemon.engines import Engines
+from lakeward.daemon.job_detail import job_detail
 from lakeward.daemon.kernels import Kernels
 from lakeward.daemon.log import configure_logging
 from lakeward.daemon.loop.daemon_loop import DaemonLoop, limits_of
@@ -264,14 +265,16 @@ class App:
                 record=store.reads.record,
                 clock=clock,
             )
+            stored = StoreAnswers(store, clock)
             http = make_http(
                 registry=registry,
                 status=self._board.read,
                 detail=self._detail,
+                job=lambda job_id: job_detail(self._board.read(), stored, job_id),
                 reload=self._reload,
                 take_read=reads.take,
                 clock=clock,
-                api=make_api(status=self._board.read, detail=self._detail, stored=StoreAnswers(store, clock)),
+                api=make_api(status=self._board.read, detail=self._detail, stored=stored),
                 access=access_to(settings.service.listen, hosts=settings.http.hosts, token=settings.http_token),
             )
             server = HttpServer(http, settings.service.listen)

@@ -142,7 +142,8 @@ class Engines:
         state = SparkState.UP if self._spark.has_session else SparkState.NOT_STARTED
         if self._spark.is_down:
             state = SparkState.DOWN
-        return SparkStatus(state, self._where, self._rule(self._settings.defaults.memory).where_work_runs)
+        rule = self._rule(self._settings.defaults.memory)
+        return SparkStatus(state, self._where, self._spark.ui, rule.where_work_runs)
 
     def stop(self, *, within: float) -> None:
         """End the session, within so many seconds once none is being started."""

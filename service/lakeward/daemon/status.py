@@ -15,6 +15,7 @@ for the loop, and the loop waits for no reader.
       |- GroupStatus          a file group: its backlog, and the last decision about it
       |- JobRecord with its Card, PlanStatus, EventStatus, MonthlyCost
       `- HoldStatus           what holds the table or a file group, with its reason and expiry
+    JobPage                 made when a request asks for a job's page: the job with its trail
 
 Touches: nothing.
 Keeps:   1. values never change, so a page or a scrape is of one moment;
@@ -39,7 +40,7 @@ from lakeward.protocol.job_report import JobReport, JobResult
 from lakeward.protocol.progress import DeletedSoFar, Merged
 from lakeward.services.compaction.plan.decision import Decision
 from lakeward.services.service import Fact, ServiceDemand
-from lakeward.state.records import ExaminationRecord, JobRecord, MonthlyCost
+from lakeward.state.records import AttemptRecord, CleanerProgress, ExaminationRecord, JobRecord, MonthlyCost
 from lakeward.table.backlog import Backlog, GroupBacklog
 from lakeward.table.file_system_view import GroupId
 
@@ -275,6 +276,8 @@ class SparkStatus:
     state: SparkState = SparkState.NOT_STARTED
     where: str = ""
     """Master or Connect address, without credentials."""
+    ui: str = ""
+    """The address of its pages; empty where it has none, or they are not known."""
     where_work_runs: str = ""
     """A sentence: which jobs run on it and which in processes of this machine, and what says so."""
 
@@ -366,6 +369,21 @@ class EventStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class MonthTotal:
+    """What all jobs on a table took that ended in a month."""
+
+    month: str
+    jobs: int
+    failed: int
+    seconds: float
+    waited_seconds: float
+    read_bytes: int
+    written_bytes: int
+    core_seconds: float | None
+    """None where no job says it."""
+
+
+@dataclass(frozen=True, slots=True)
 class TablePage:
     """What a table's own page shows."""
 
@@ -389,6 +407,68 @@ class TablePage:
     """The newest first."""
     examination: ExaminationRecord | None = None
     """The doctor's newest, by whichever daemon; None before the first."""
+
+    @property
+    def last_jobs(self) -> tuple[JobRecord, ...]:
+        """The newest one of each service that has ended, the newest first."""
+        found: dict[str, JobRecord] = {}
+        for job in self.ended:
+            found.setdefault(job.service, job)
+        return tuple(found.values())
+
+    @property
+    def newest_month(self) -> MonthTotal | None:
+        """None where no job has ended in the months that are shown."""
+        of = [month for month in self.months if month.month == self.months[0].month]
+        if not of:
+            return None
+        known = [month.actual_seconds for month in of if month.actual_seconds is not None]
+        return MonthTotal(
+            of[0].month,
+            jobs=sum(month.jobs for month in of),
+            failed=sum(month.failed for month in of),
+            seconds=sum(month.seconds for month in of),
+            waited_seconds=sum(month.waited_seconds for month in of),
+            read_bytes=sum(month.read_bytes for month in of),
+            written_bytes=sum(month.written_bytes for month in of),
+            core_seconds=sum(known) if known else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """What a job's own page shows."""
+
+    record: JobRecord
+    at: float
+    table: TableStatus | None
+    """None where this daemon does not watch its table any more."""
+    running: Job | None
+    """The job as this daemon runs it; None where it has ended, or another daemon runs it."""
+    progress: JobProgress | None
+    """How far it is; None where it has ended, or nothing says."""
+    card: Card | None
+    """None while it runs, and for one that another release ended."""
+    attempts: tuple[AttemptRecord, ...] = ()
+    """Oldest first."""
+    events: tuple[EventStatus, ...] = ()
+    """Events that name the job, oldest first."""
+    cleans: tuple[CleanerProgress, ...] = ()
+    """How far its deletions are."""
+    chosen: tuple[Decision, ...] = ()
+    """What was chosen for a compaction when it began, the greatest first; it plans again under the lock."""
+    chosen_total: int = 0
+    spark: SparkStatus | None = None
+    """The session; None where the job does not run here."""
+
+    @property
+    def is_running(self) -> bool:
+        return self.record.ended_at is None
+
+    @property
+    def seconds(self) -> float:
+        """How long it took, or takes so far."""
+        return max(0.0, (self.at if self.record.ended_at is None else self.record.ended_at) - self.record.began_at)
 
 
 @dataclass(frozen=True, slots=True)

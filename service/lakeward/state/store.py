@@ -48,6 +48,7 @@ from lakeward.state.records import (
     EventRecord,
     IndexBuildRecord,
     IndexCheckpoint,
+    JobRecord,
     ParkedRecord,
     Retention,
     Trimmed,
@@ -178,6 +179,12 @@ class Events:
         return tuple(
             _event(row) for row in self._access.rows("events", query.order_by(events.c.id.desc()).limit(limit))
         )
+
+    def of_job(self, job: JobRecord, limit: int = 100) -> tuple[EventRecord, ...]:
+        """Events that name the job, oldest first."""
+        of = events.c
+        query = select(events).where(of.table_name == job.table, of.job_id == job.id, of.at >= job.began_at)
+        return tuple(_event(row) for row in self._access.rows("events", query.order_by(of.id).limit(limit)))
 
 
 def _event(row: Row[Any]) -> EventRecord:

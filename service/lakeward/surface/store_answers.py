@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from lakeward.base.clock import Clock
 from lakeward.base.errors import UsageError
 from lakeward.config.job_card import Card, card_of
-from lakeward.state.records import CleanerProgress, DecisionRecord, JobRecord
+from lakeward.state.records import AttemptRecord, CleanerProgress, DecisionRecord, EventRecord, JobRecord
 from lakeward.state.store import Store
 from lakeward.surface.documents import EventDocument, JobDocument, MonthDocument, is_clean
 from lakeward.surface.table_documents import ExaminationDocument, StorageDocument
@@ -29,6 +29,18 @@ class JobAnswer:
     @property
     def document(self) -> JobDocument:
         return JobDocument.of(self.record, self.cleans).with_card(self.card)
+
+
+@dataclass(frozen=True, slots=True)
+class JobTrail:
+    """What was written down about a job beside its end."""
+
+    attempts: Sequence[AttemptRecord]
+    """Oldest first."""
+    events: Sequence[EventRecord]
+    """Events that name the job, oldest first."""
+    chosen: Sequence[DecisionRecord]
+    """What had been decided for the table's file groups when it began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,13 @@ class StoreAnswers:
         later = () if cost is None else jobs.costs_since(found.table, cost.ended_at)
         card = None if cost is None else card_of(cost, later, now=self.clock.now())
         return JobAnswer(found, self._cleans(found), card)
+
+    def trail(self, job: JobRecord) -> JobTrail:
+        return JobTrail(
+            self.store.jobs.attempts(job.id),
+            self.store.events.of_job(job),
+            self.store.observations.decided_at(job.table, job.began_at)[1],
+        )
 
     def costs(self, table: str | None) -> list[MonthDocument]:
         return [MonthDocument.of(month) for month in self.store.jobs.monthly_costs(table)]

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
+from lakeward.daemon.job_detail import job_detail
 from lakeward.daemon.status import ReloadOutcome, ServiceStatus, TablePage
 from lakeward.daemon.web.access import AccessRules
 from lakeward.daemon.web.api import make_api
@@ -72,13 +73,15 @@ def app_of(
         return None if found is None else detail(found)
 
     clock = SettableClock(NOW)
+    stored = StoreAnswers(store, clock)
     return make_http(
         registry=registry or CollectorRegistry(),
         status=lambda: status,
         detail=find,
+        job=lambda job_id: job_detail(status, stored, job_id),
         reload=lambda: ReloadOutcome(True),
         take_read=len,
         clock=clock,
-        api=make_api(status=lambda: status, detail=find, stored=StoreAnswers(store, clock)),
+        api=make_api(status=lambda: status, detail=find, stored=stored),
         access=access,
     )

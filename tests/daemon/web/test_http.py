@@ -22,7 +22,7 @@ from lakeward.daemon.web.http import LOOP_SILENT_SECONDS_MAX, SECURITY_HEADERS, 
 from lakeward.daemon.web.pages import table_link
 from lakeward.daemon.web.pushed_reads import REPORT_BYTES_MAX
 from tests.daemon.scrape import compare, value
-from tests.daemon.synthetic_status import detail, hostile_tables, service, varied_tables
+from tests.daemon.synthetic_status import detail, hostile_tables, job_page, service, varied_tables
 
 KUBE = {"/-/healthy": ("/healthz", "/livez"), "/-/ready": ("/readyz",)}
 
@@ -87,6 +87,7 @@ def make_app(daemon: Daemon, access: AccessRules | None = None) -> ASGIApp:
         registry=metrics.registry,
         status=lambda: daemon.status,
         detail=lambda name: (daemon.detail or daemon.find)(name),
+        job=job_page,
         reload=daemon.reload,
         take_read=daemon.take_read,
         clock=daemon.clock,
@@ -103,6 +104,8 @@ def client(daemon: Daemon) -> TestClient:
 PATHS = (
     "/",
     "/tables/orders",
+    "/jobs/j1",
+    "/jobs/unknown",
     "/metrics",
     "/-/healthy",
     "/-/ready",
@@ -339,6 +342,7 @@ def server(daemon: Daemon) -> Iterator[HttpServer]:
         registry=CollectorRegistry(),
         status=lambda: daemon.status,
         detail=daemon.find,
+        job=job_page,
         reload=daemon.reload,
         take_read=daemon.take_read,
         clock=daemon.clock,
@@ -422,6 +426,7 @@ def make_nothing():
         registry=CollectorRegistry(),
         status=lambda: daemon.status,
         detail=daemon.find,
+        job=job_page,
         reload=daemon.reload,
         take_read=daemon.take_read,
         clock=daemon.clock,

@@ -17,7 +17,16 @@ from lakeward.config.job_card import card_of
 from lakeward.config.job_summary import summarise_job
 from lakeward.daemon.scheduling.demand import Demand
 from lakeward.daemon.scheduling.table_state import ParkedGroup, TableState
-from lakeward.daemon.status import ConfigStatus, JobEnd, ServicePhase, TablePage, TableStatus
+from lakeward.daemon.status import (
+    ConfigStatus,
+    JobEnd,
+    JobPage,
+    ServicePhase,
+    SparkState,
+    SparkStatus,
+    TablePage,
+    TableStatus,
+)
 from lakeward.daemon.web.pages import (
     GROUPS_A_PAGE,
     TEMPLATES,
@@ -25,6 +34,8 @@ from lakeward.daemon.web.pages import (
     Pages,
     figures,
     format_moment,
+    job_link,
+    job_of_link,
     meter,
     page_of,
     table_link,
@@ -51,6 +62,7 @@ from tests.daemon.synthetic_status import (
     groups,
     hostile_tables,
     job,
+    job_page,
     running_job,
     service,
     table,
@@ -58,7 +70,7 @@ from tests.daemon.synthetic_status import (
     waiting_job,
 )
 
-VOID = {"meta", "link", "br", "rect", "circle", "path"}
+VOID = {"meta", "link", "br", "input", "rect", "circle", "path"}
 
 
 class Page(HTMLParser):
@@ -401,7 +413,8 @@ def test_strangers_words_stay_words(pages: Pages):
     )
     for html in (
         pages.all_tables(service(*hostile_tables(), name=evil, config=ConfigStatus(evil, NOW, problem=evil))),
-        pages.one_table(everything, GroupQuery()),
+        pages.one_table(everything, GroupQuery(find=evil)),
+        pages.one_job(job_of(record=job(error=evil, instant=evil, table=evil, holder=evil), table=None)),
         pages.message(evil, evil),
     ):
         page = Page(html)
@@ -664,3 +677,56 @@ def test_templates_and_stylesheet_are_in_the_wheel(tmp_path: Path):
 
     assert packed == {path.name: path.read_bytes() for path in TEMPLATES.iterdir()}
     assert {"tables.html", "table.html", "style.css"} <= packed.keys()
+
+
+def job_of(job_id: str = "j1", **changes: object) -> JobPage:
+    page = job_page(job_id, **changes)  # type: ignore[arg-type]
+    assert page is not None
+    return page
+
+
+def test_a_job_has_a_page(pages: Pages):
+    """Its end, where the time went with waiting apart, its card, what was chosen, its trail, and the commands."""
+    text = Page(pages.one_job(job_of())).text.replace("\u00a0", " ")
+
+    assert "committed Began 3 min ago , took 30 s, as instant 20270115075640123" in text
+    assert "waited for the lock 3 s 10%" in text and "merged 18 s 60%" in text and "other 5 s" in text
+    assert "It waited for others for 4 s of 30 s." in text
+    assert "31 CPU seconds, 1.4 times what was predicted" in text
+    assert "9 of 12" in text and "FULL, base and logs into a new base" in text
+    assert "lakeward job j1" in text and "lakeward cancel" not in text
+    failed = job_of(record=job(result="failed", error="The disk was full."))
+    assert "The disk was full." in Page(pages.one_job(failed)).text
+
+
+def test_a_job_that_runs_says_how_far_it_is_and_how_to_stop_it(pages: Pages):
+    """What it waits for, and Spark's own pages, where they are on the web; the page is made again, until it ends."""
+    html = pages.one_job(job_of("j2"))
+    text = Page(html).text.replace("\u00a0", " ")
+
+    assert "waiting" in text and "the table lock .hoodie/.locks/lock is held by spark-7" in text
+    assert 'lakeward cancel j2 --reason "why"' in text
+    assert 'href="http://host-1:4040"' in html
+    assert "The seconds of each phase are there once it has ended." in text
+    assert "http-equiv" in html and "http-equiv" not in pages.one_job(job_of("j1"))
+    strange = SparkStatus(SparkState.UP, "x", "javascript:alert(1)")
+    assert "javascript:" not in pages.one_job(job_of("j2", spark=strange))
+
+
+@pytest.mark.parametrize("job_id", ["a1b2-3", "x/y", "..", "<b>"])
+def test_the_link_of_a_job_leads_to_its_id(job_id: str):
+    """Jobs of other releases may have any id."""
+    assert job_of_link(job_link(job_id)) == job_id and "/" not in job_link(job_id).removeprefix("/jobs/")
+
+
+def test_file_groups_are_found_by_a_part_of_their_names(pages: Pages):
+    """In any case, and in what is left the choice and the order still count; the head says why for the first ones."""
+    found = page_of(groups(230), GroupQuery(find="DT=2027-01-05", choice="NONE"))
+    assert 0 < found.matching < 20
+    assert all(group.partition_path == "dt=2027-01-05" for group in found.shown)
+    query = GroupQuery.parse({"find": " 0000001f-95b0 "})
+    html = pages.one_table(detail(), query)
+    head = html[html.index('id="why"') :].partition("</section>")[0]
+    assert head.count("0000001f-95b0-4c8e-8c5e-1f6b0b3a4d55-0") == 1
+    assert "find=0000001f-95b0" in query.link(page=2)
+    assert "No file group has" in Page(pages.one_table(detail(), GroupQuery(find="none"))).text

@@ -16,7 +16,16 @@ from lakeward.daemon.web.pages import table_link
 from lakeward.daemon.web.table_list import TABLES_A_PAGE, in_order, kinds_of
 from tests.browser import visit
 from tests.clocks import SkippingClock
-from tests.daemon.synthetic_status import LIMITATION, NOW, detail, hostile_tables, service, table, varied_tables
+from tests.daemon.synthetic_status import (
+    LIMITATION,
+    NOW,
+    detail,
+    hostile_tables,
+    job_page,
+    service,
+    table,
+    varied_tables,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -42,6 +51,7 @@ class Served:
             registry=CollectorRegistry(),
             status=self.status,
             detail=lambda name: next((detail(each) for each in self.tables if each.name == name), None),
+            job=job_page,
             reload=lambda: ReloadOutcome(True),
             take_read=len,
             clock=SkippingClock(),

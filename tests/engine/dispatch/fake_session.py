@@ -13,6 +13,7 @@ class FakeSession:
     """Runs tasks in the caller's thread, and holds that it is not ended meanwhile."""
 
     parallelism = 2
+    ui = ""
 
     def __init__(self) -> None:
         self.running = 0

@@ -3,7 +3,7 @@
 It runs on a thread of its own and reads values that the loop left (`daemon/status.py`); it never waits for the loop.
 
     /                        all tables                 /-/healthy  /healthz  /livez    the loop runs
-    /tables/NAME             one table                  /-/ready    /readyz             tables are serviced
+    /tables/NAME  /jobs/ID   one of them                /-/ready    /readyz             tables are serviced
     /metrics                 text or OpenMetrics        /-/reload   POST, same origin   read the configuration again
     /style.css  /icon.svg    /openapi.json              /api/v1alpha/…      for programs (`daemon/web/api.py`)
                                                         /-/reads    POST, same origin   a read that an engine reports
@@ -43,11 +43,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from lakeward.base.clock import Clock
 from lakeward.base.errors import LakewardError, NotFound, UsageError
 from lakeward.base.quantities import format_duration
-from lakeward.daemon.status import ReloadOutcome, ServicePhase, ServiceStatus, TablePage
+from lakeward.daemon.status import JobPage, ReloadOutcome, ServicePhase, ServiceStatus, TablePage
 from lakeward.daemon.web.access import AccessRules, Denial
 from lakeward.daemon.web.api import problem
 from lakeward.daemon.web.connections import BoundedConnection, BoundedServer, ConnectionLimits, Seldom
-from lakeward.daemon.web.pages import GroupQuery, Pages, table_of_link
+from lakeward.daemon.web.pages import GroupQuery, Pages, job_of_link, table_of_link
 from lakeward.daemon.web.pushed_reads import REPORT_BYTES_MAX
 from lakeward.daemon.web.table_list import ListQuery
 from lakeward.protocol.problem import problem_of
@@ -87,6 +87,7 @@ def make_http(
     registry: CollectorRegistry,
     status: Callable[[], ServiceStatus],
     detail: Callable[[str], TablePage | None],
+    job: Callable[[str], JobPage | None],
     reload: Callable[[], ReloadOutcome],
     take_read: Callable[[bytes], int],
     clock: Clock,
@@ -99,6 +100,7 @@ def make_http(
         access: who may ask; None: everybody.
         status: the newest one; called often, from several threads, and must not wait for anything.
         detail: of a table by its name, None for one that is not watched. Called from threads of its own.
+        job: of a job by its id, None for one that is not known. Called from threads of its own.
         reload: reloads the configuration, and answers when it is in force or refused.
         take_read: counts a read that an engine reports, and says how many reads it were (`pushed_reads.py`).
     """
@@ -115,6 +117,14 @@ def make_http(
                 pages.message("No such table", f"No table is watched under the name “{name}”."), status_code=404
             )
         return _answer(pages.one_table(found, GroupQuery.parse(request.query_params)))
+
+    def one_job(request: Request) -> Response:
+        job_id = job_of_link(request.scope["raw_path"].decode("ascii", errors="replace"))
+        found = job(job_id)
+        if found is None:
+            text = f"No job is known under the id “{job_id}”; ended jobs are forgotten after 90 days."
+            return _answer(pages.message("No such job", text), status_code=404)
+        return _answer(pages.one_job(found, refresh=request.query_params.get("refresh") != "off"))
 
     def metrics(request: Request) -> Response:
         # Only the name of the format is taken from the header: the library trips over versions that are no numbers.
@@ -172,8 +182,9 @@ def make_http(
 
     def refused(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        title = "No such page" if error.status_code == 404 else error.detail
-        text = "The pages are the one of all tables, and one for each table." if error.status_code == 404 else ""
+        title, text = error.detail, ""
+        if error.status_code == 404:
+            title, text = "No such page", "The pages are the one of all tables, and one for each table and each job."
         return _answer(pages.message(title, text), status_code=error.status_code, headers=error.headers)
 
     def route(path: str, endpoint: Endpoint, *methods: str) -> Route:
@@ -191,6 +202,7 @@ def make_http(
         routes=[
             route("/", all_tables),
             route("/tables/{name:path}", one_table),
+            route("/jobs/{name:path}", one_job),
             route("/metrics", metrics),
             *(route(path, healthy) for path in ("/-/healthy", "/healthz", "/livez")),
             *(route(path, ready) for path in ("/-/ready", "/readyz")),

@@ -1,4 +1,4 @@
-"""The two pages that people read: all tables, and one table. HTML made here, read anywhere.
+"""The pages that people read: all tables, one table, and one job. HTML made here, read anywhere.
 
 A page is one answer: no script, nothing fetched from elsewhere, and beside the stylesheet nothing fetched at all. It
 says what it says without the stylesheet, too. State is shown by a word, a shape and a colour, in that order.
@@ -28,12 +28,16 @@ from lakeward.config.job_card import format_core_seconds
 from lakeward.config.job_summary import summarise_job
 from lakeward.daemon.status import (
     GroupStatus,
+    JobPage,
     ServiceStatus,
     TablePage,
     TableStatus,
 )
+from lakeward.daemon.web.glossary import GLOSSARY
+from lakeward.daemon.web.job_parts import parts_of
 from lakeward.daemon.web.list_page import ListPage, cut_page, page_number
 from lakeward.daemon.web.signs import (
+    ALL_WELL,
     CHOICE_SIGNS,
     END_SIGNS,
     GRADE_SIGNS,
@@ -44,6 +48,7 @@ from lakeward.daemon.web.signs import (
     label_service,
 )
 from lakeward.daemon.web.storage_chart import storage_chart
+from lakeward.daemon.web.table_answers import freed_of, reasons_against, settings_of, waits_of
 from lakeward.daemon.web.table_list import (
     KIND_WORDS,
     ListQuery,
@@ -98,6 +103,8 @@ class GroupQuery:
     descending: bool = True
     choice: str = ""
     """FULL, LOG, NONE or `undecided`; empty for all."""
+    find: str = ""
+    """A part of a partition path or a file id."""
     page: int = 1
     refresh: bool = True
 
@@ -112,6 +119,7 @@ class GroupQuery:
             sort=sort,
             descending=order == "desc" if order in ("asc", "desc") else sort in _FALLING_FIRST,
             choice=choice if choice in _DECISION_ORDER else "",
+            find=parameters.get("find", "").strip(),
             page=page_number(page),
             refresh=parameters.get("refresh") != "off",
         )
@@ -122,6 +130,7 @@ class GroupQuery:
             "sort": self.sort,
             "descending": self.descending,
             "choice": self.choice,
+            "find": self.find,
             "page": self.page,
             "refresh": self.refresh,
             **changes,
@@ -129,11 +138,13 @@ class GroupQuery:
         parameters = {"sort": wanted["sort"], "order": "desc" if wanted["descending"] else "asc"}
         if wanted["choice"]:
             parameters["choice"] = wanted["choice"]
+        if wanted["find"]:
+            parameters["find"] = wanted["find"]
         if wanted["page"] != 1:
             parameters["page"] = wanted["page"]
         if not wanted["refresh"]:
             parameters["refresh"] = "off"
-        return "?" + urlencode(parameters)
+        return "?" + urlencode(parameters, errors="surrogateescape")
 
     def sort_link(self, sort: str) -> str:
         """Sorts by that column; by the column that it is sorted by already, the other way round."""
@@ -151,7 +162,13 @@ class GroupPage(ListPage[GroupStatus]):
 
 def groups_of(groups: Sequence[GroupStatus], query: GroupQuery) -> list[GroupStatus]:
     """The file groups that are asked for, in the order that is asked for; equal ones by their names."""
-    matching = [group for group in groups if not query.choice or _choice(group) == query.choice]
+    wanted = query.find.casefold()
+    matching = [
+        group
+        for group in groups
+        if (not query.choice or _choice(group) == query.choice)
+        and (not wanted or wanted in f"{group.partition_path}/{group.file_id}".casefold())
+    ]
     matching.sort(key=_SORTS["group"])
     if query.sort != "group" or query.descending:
         matching.sort(key=_SORTS[query.sort], reverse=query.descending)
@@ -209,6 +226,19 @@ def table_link(name: str) -> str:
 def table_of_link(path: str) -> str:
     """The name in a request's path, still quoted. A file system's names are bytes, and not all of them are text."""
     return unquote(path.removeprefix(_TABLES), errors="surrogateescape")
+
+
+_JOBS = "/jobs/"
+
+
+def job_link(job_id: str) -> str:
+    """The link of a job's page; `job_of_link` is the way back."""
+    return _JOBS + quote(job_id, safe="", errors="surrogateescape")
+
+
+def job_of_link(path: str) -> str:
+    """The id in a request's path, still quoted."""
+    return unquote(path.removeprefix(_JOBS), errors="surrogateescape")
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +299,7 @@ class Pages:
             lines=lambda card: card.lines(size=_size),
             core_seconds=format_core_seconds,
             table_link=table_link,
+            job_link=job_link,
         )
         self._templates.globals.update(
             # A changed stylesheet has another address, so that browsers may keep it.
@@ -279,6 +310,8 @@ class Pages:
             grade_signs=GRADE_SIGNS,
             doctor_sign=doctor_sign,
             places_shown=PLACES_SHOWN,
+            all_well=ALL_WELL,
+            glossary=GLOSSARY,
             concerns=concerns,
             kind_words=KIND_WORDS,
             meter=meter,
@@ -307,10 +340,26 @@ class Pages:
             table=detail.table,
             query=query,
             page=page,
+            waits=waits_of(detail),
+            against=reasons_against(detail.groups),
+            freed=freed_of(detail),
+            settings=settings_of(detail),
             sections=[section for section in self._sections if section.kind in detail.table.remembered],
             storage=storage_chart(detail.storage, self._states),
             refresh=query.refresh,
             refresh_link=query.link(refresh=not query.refresh),
+        )
+
+    def one_job(self, detail: JobPage, *, refresh: bool = True) -> str:
+        phases = {} if detail.card is None else detail.card.cost.detail.get("phases", {})
+        refresh = refresh and detail.is_running
+        return self._render(
+            "job.html",
+            now=detail.at,
+            detail=detail,
+            parts=parts_of(detail.seconds, phases) if phases else (),
+            refresh=refresh,
+            refresh_link=("?refresh=off" if refresh else "?") if detail.is_running else "",
         )
 
     def message(self, title: str, text: str) -> str:

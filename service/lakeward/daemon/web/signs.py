@@ -75,6 +75,8 @@ GRADE_SIGNS: Mapping[str, StateSign] = {
     Grade.ADVICE: StateSign("advice", "diamond", Tone.QUIET),
 }
 
+ALL_WELL = StateSign("nothing needs attention", "tick", Tone.GOOD)
+
 
 def doctor_sign(page: TablePage) -> StateSign:
     """How the table was when it was seen last; what was not seen, or could not be since, is never good."""

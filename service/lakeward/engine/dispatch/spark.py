@@ -87,6 +87,10 @@ class Session(Protocol):
     @property
     def parallelism(self) -> int: ...
 
+    @property
+    def ui(self) -> str:
+        """The address of its pages; empty where they are off, or not known."""
+
     def setting(self, key: str) -> str | None: ...
 
     def is_alive(self) -> bool: ...
@@ -260,6 +264,12 @@ class SparkDispatcher:
         """How many tasks the running session does at once; None while none runs, or starts."""
         session = self._session  # without the lock, which is held for as long as Spark takes to start
         return session.parallelism if session is not None else None
+
+    @property
+    def ui(self) -> str:
+        """The address of the running session's pages; empty where none runs, or it has none."""
+        session = self._session  # without the lock: see `parallelism`
+        return session.ui if session is not None else ""
 
     def is_alive(self) -> bool:
         """Whether a session runs and answers. None that was ever started is none that died: that is True."""

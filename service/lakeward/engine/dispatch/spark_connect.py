@@ -75,6 +75,10 @@ class ConnectSession:
     def parallelism(self) -> int:
         return PROBES
 
+    @property
+    def ui(self) -> str:
+        return ""  # the address of its pages is not known behind Connect
+
     def setting(self, key: str) -> str | None:
         value = self._session.conf.get(key, None)
         return None if value is None else str(value)

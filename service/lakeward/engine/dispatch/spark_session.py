@@ -78,6 +78,7 @@ class LocalSession:
         self._asking = threading.Lock()
         # Asked once: a caller that plans for a session that has died since gets an answer, too.
         self._parallelism = max(1, self._context.defaultParallelism)
+        self.ui = str(context.uiWebUrl or "")
         self._process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
 
     @classmethod
