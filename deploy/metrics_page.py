@@ -15,9 +15,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakeward.daemon.metrics.metrics import TABLES_MAX
 from lakeward.daemon.metrics.specs import EVENT_METRICS, METRICS, SERVICE_GAUGES, TABLE_GAUGES
-from lakeward.services.metric import MetricKind, MetricSpec
+from lakeward.daemon.metrics.table_labels import TABLES_MAX, WHOLE_TABLES_MAX
+from lakeward.services.metric import MetricKind, MetricSpec, Shown
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "metrics.md"
 
@@ -149,10 +149,24 @@ def page() -> str:
 Made by `make metrics-page` from what the daemon and each service declare. Scraped at `/metrics`, as Prometheus text or
 as OpenMetrics.
 
-Every name starts with `lakeward_` and is in base units. `table` is a table's name; after {TABLES_MAX} tables, further
-ones share `other`, so that sums over tables stay right. No label ever holds a file id, a path within a table or an
-instant. What alerts watch exists at 0 from the first scrape on that knows its table. Beside these there are the
-`process_*` and `python_gc_*` figures of the Prometheus client.
+Every name starts with `lakeward_` and is in base units. No label ever holds a file id, a path within a table or an
+instant. Beside these there are the `process_*` and `python_gc_*` figures of the Prometheus client.
+
+## How many series a table has
+
+`table` is a table's name. What happens at a table without a counter of its own is counted under `other`, so that sums
+over tables stay right.
+
+| series | of which tables |
+|---|---|
+| always | each, up to {TABLES_MAX:,} of a daemon |
+| if not 0 | each as well, while there is something to say: what alerts watch |
+| in full | those that `metrics.tables` names, {WHOLE_TABLES_MAX} at most |
+
+By default `metrics.tables` is `few`: no table has all series, and a healthy one has fifteen at most. With `all`, or
+globs like `["*/orders", "payments"]`, these have all of them, and what alerts watch exists there at 0 from the first
+scrape on. A counter that is shown only if it is not 0 is born with its first event, which `increase()` does not see;
+the alerts add `x unless x offset 1h` for that.
 
 ## The service
 
@@ -182,11 +196,19 @@ And from Amoro's:
 
 
 def _table(specs: Iterable[MetricSpec]) -> str:
-    rows = ["| name | type | labels | what it says |", "|---|---|---|---|"]
+    rows = ["| name | type | labels | series | what it says |", "|---|---|---|---|---|"]
     for spec in specs:
         labels = ", ".join(f"`{label}`" for label in spec.labels)
-        rows.append(f"| `{spec.name}` | {spec.kind.value}{_unit(spec)} | {labels} | {spec.help} |")
+        rows.append(f"| `{spec.name}` | {spec.kind.value}{_unit(spec)} | {labels} | {_shown(spec)} | {spec.help} |")
     return "\n".join(rows)
+
+
+def _shown(spec: MetricSpec) -> str:
+    if spec.labels[:1] != ("table",):
+        return ""
+    if not spec.notable:
+        return spec.shown.value
+    return f"{Shown.NOTABLE.value}: {', '.join(f'`{value}`' for value in sorted(spec.notable))}"
 
 
 def _unit(spec: MetricSpec) -> str:

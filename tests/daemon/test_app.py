@@ -48,6 +48,9 @@ grace = "10s"
 [locks]
 writers = "share"
 
+[metrics]
+tables = "all"
+
 [discovery]
 roots = ["{folder}/tables"]
 

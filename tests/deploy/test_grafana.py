@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 import yaml
 
+from lakeward.daemon.metrics.specs import METRICS
 from tests.deploy.promql import problems_of, uses_in
 from tests.deploy.tools import DEPLOY
 
@@ -34,17 +36,35 @@ def test_a_panel_says_what_it_shows(panel: dict[str, Any]) -> None:
 
 
 def test_variables_choose_the_table() -> None:
-    """They are data source, job and table; the second half of the panels follows the table, the first shows all."""
-    assert [variable["name"] for variable in DASHBOARD["templating"]["list"]] == ["datasource", "job", "table"]
-    for variable in DASHBOARD["templating"]["list"][1:]:
+    """They are data source, job, table and the page's address; the panels of the first row show all tables, the others
+    those that were chosen."""
+    assert [variable["name"] for variable in DASHBOARD["templating"]["list"]] == ["datasource", "job", "table", "page"]
+    for variable in DASHBOARD["templating"]["list"][1:3]:
         assert problems_of(variable["query"]["query"]) == []
     rows = [panel["title"] for panel in DASHBOARD["panels"] if panel["type"] == "row"]
-    assert rows == ["Fleet", "Table: $table"]
+    assert rows[:2] == ["Fleet", "Table: $table"]
+    assert all("$table" in row for row in rows[1:])
     begin = [panel["title"] for panel in DASHBOARD["panels"]].index("Table: $table")
     for place, panel in enumerate(DASHBOARD["panels"]):
         if panel["type"] != "row":
             for target in panel["targets"]:
                 assert ("$table" in target["expr"]) == (place > begin), panel["title"]
+
+
+def test_a_panel_by_table_leads_to_its_page() -> None:
+    """A click on a series opens the page of its table at the address that the reader gave."""
+    for panel in PANELS:
+        if any("{{table}}" in target["legendFormat"] for target in panel["targets"]):
+            (link,) = panel["fieldConfig"]["defaults"]["links"]
+            assert link["url"] == "${page}/tables/${__field.labels.table:percentencode}", panel["title"]
+
+
+def test_each_metric_is_in_a_panel_or_an_alert() -> None:
+    """Figures that neither show anywhere are scraped for nothing."""
+    rules = yaml.safe_load((DEPLOY / "prometheus" / "rules" / "lakeward.yml").read_text())["groups"]
+    expressions = [*EXPRESSIONS, *(rule["expr"] for group in rules for rule in group["rules"])]
+    used = {re.sub("_(bucket|sum|count)$", "", use.name) for each in expressions for use in uses_in(each)}
+    assert {spec.name for spec in METRICS} - used == {"lakeward_build_info"}, "which is where the variable is from"
 
 
 def test_no_panel_lies_on_another() -> None:

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.deploy.promql import labels_of_result, problems_of
+from lakeward.daemon.metrics.specs import METRICS
+from lakeward.services.metric import Shown
+from tests.deploy.promql import labels_of_result, problems_of, uses_in
 from tests.deploy.tools import DEPLOY, PROJECT, find_tool, run
 
 PROMETHEUS = DEPLOY / "prometheus"
@@ -46,6 +48,20 @@ def test_promtool_is_content(words: tuple[str | Path, ...]) -> None:
 def test_an_alert_speaks_of_what_is_scraped(alert: dict[str, Any]) -> None:
     """Every metric, label and label value of the expression exists in the daemon's code."""
     assert problems_of(alert["expr"]) == []
+
+
+@each_alert
+def test_an_alert_about_tables_sees_each_of_them(alert: dict[str, Any]) -> None:
+    """What it watches is shown of tables with few series, too, and by the label values that it asks for."""
+    specs = {spec.name: spec for spec in METRICS}
+    for use in uses_in(alert["expr"]):
+        spec = specs.get(use.name)
+        if spec is None or spec.labels[:1] != ("table",):
+            continue
+        assert spec.shown is not Shown.WHOLE, use.name
+        if spec.notable:
+            asked = {label: values.split("|") for label, operator, values in use.matchers if operator != "!="}
+            assert spec.notable.issuperset(asked[spec.labels[-1]]), use.name
 
 
 @each_alert

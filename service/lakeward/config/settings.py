@@ -1,8 +1,8 @@
 """What an operator may set: one frozen model for each section of the configuration file.
 
-    [service] [http] [spark] [state] [locks] [discovery]   this daemon
-    [defaults]                                             every table
-    [[tables]]                                             those that match, or one named outright; later ones win
+    [service] [http] [metrics] [spark] [state] [locks] [discovery]   this daemon
+    [defaults]                                                       each table
+    [[tables]]                                                       those that match, or one by its path; later win
 
 The text below each key is its description in docs/reference/configuration.md and in the JSON schema, and its default
 stands there and nowhere else. `config/file.py` reads and layers these, `config/rules.py` holds what one key alone
@@ -198,6 +198,20 @@ class HttpSettings(SettingsSection):
     hosts: Many[HostName] = Field(default=(), json_schema_extra=RESTART)
     """Names under which browsers and Prometheus reach the daemon, besides that in `listen`, localhost and addresses in
     numbers. A request for another name is refused, which keeps pages of strangers out."""
+
+
+class MetricsSettings(SettingsSection):
+    """What a scrape holds."""
+
+    tables: Literal["few", "all"] | Many[Glob] = "few"
+    """Tables that have all series, by globs over their names, 200 at most. `few`: none; each has a dozen series, and
+    those that alerts watch while they are not 0. `all`: each."""
+
+    def is_whole(self, *names: str) -> bool:
+        """Whether the table of these names has all series."""
+        if isinstance(self.tables, str):
+            return self.tables == "all"
+        return any(fnmatchcase(name, glob) for glob in self.tables for name in names)
 
 
 class SparkSettings(SettingsSection):
@@ -480,6 +494,7 @@ class Settings(SettingsSection):
 
     service: ServiceSettings = Field(default_factory=ServiceSettings)  # asks the environment where the state folder is
     http: HttpSettings = HttpSettings()
+    metrics: MetricsSettings = MetricsSettings()
     spark: SparkSettings = SparkSettings()
     state: StateSettings = StateSettings()
     locks: LockSettings = LockSettings()

@@ -195,6 +195,7 @@ class App:
         self._log = structlog.stdlib.get_logger("lakeward.daemon")
         registry = CollectorRegistry()
         self._metrics = Metrics(registry)
+        self._metrics.choose(settings.metrics.is_whole)
 
         settings.service.state_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         migrated = migrate(settings.store_url)
@@ -413,6 +414,7 @@ class App:
             self._engines.apply(reloaded.settings)
             self._config = ConfigStatus(self._config.path, self._clock.now())
             self._metrics.config_reloaded(applied=True)
+            self._metrics.choose(reloaded.settings.metrics.is_whole)
             self._log.info(
                 "configuration reloaded",
                 changed=list(reloaded.changed),

@@ -22,6 +22,19 @@ from typing import Any
 from lakeward.protocol.job_report import JobFigures
 from lakeward.protocol.progress import Count
 
+
+class Shown(StrEnum):
+    """Which tables have a series of their own of a metric. Those with few series are a dozen each; who has all is said
+    by `metrics.tables`."""
+
+    ALWAYS = "always"
+    """Each table."""
+    NOTABLE = "if not 0"
+    """Each table that has something to say: an alert watches it."""
+    WHOLE = "in full"
+    """Tables with all series."""
+
+
 Reading = float | Mapping[str, float] | None
 """A value, or one for each value of the second label; None where there is nothing to say."""
 
@@ -42,14 +55,20 @@ class MetricSpec:
     help: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
+    shown: Shown = Shown.WHOLE
+    """Which tables have their own series, where it has the label `table`."""
+    notable: frozenset[str] = frozenset()
+    """Values of the last label of a `NOTABLE` counter that have their own series; none: all."""
 
 
-def counter(name: str, help_: str, *labels: str) -> MetricSpec:
-    return MetricSpec(name, MetricKind.COUNTER, help_, labels)
+def counter(
+    name: str, help_: str, *labels: str, shown: Shown = Shown.WHOLE, notable: frozenset[str] = frozenset()
+) -> MetricSpec:
+    return MetricSpec(name, MetricKind.COUNTER, help_, labels, shown=shown, notable=notable)
 
 
-def gauge(name: str, help_: str, *labels: str) -> MetricSpec:
-    return MetricSpec(name, MetricKind.GAUGE, help_, labels)
+def gauge(name: str, help_: str, *labels: str, shown: Shown = Shown.WHOLE) -> MetricSpec:
+    return MetricSpec(name, MetricKind.GAUGE, help_, labels, shown=shown)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
-from lakeward.daemon.metrics.metrics import OTHER, Metrics
+from lakeward.config.settings import MetricsSettings
+from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.metrics.specs import METRICS, PollOutcome, WatchedStep
+from lakeward.daemon.metrics.table_labels import OTHER, TableLabels
 from lakeward.daemon.scheduling.table_state import Hold, TableState
-from lakeward.daemon.status import JobEnd, ServiceStatus, SparkState, SparkStatus, StorageSample
+from lakeward.daemon.status import JobEnd, ServiceStatus, SparkState, SparkStatus, StorageSample, TableStatus
 from lakeward.protocol.job_report import JobCost, JobFigures, ReadLoad
 from lakeward.protocol.progress import Count, Phase
 from lakeward.services.compaction.plan.decision import Choice, PlanOutcome, Reason
@@ -250,7 +252,7 @@ def test_tables_beyond_the_cap_share_a_label_and_sums_stay_right():
         )
         for number in range(5)
     ]
-    metrics = Metrics(CollectorRegistry(), tables_max=2)
+    metrics = Metrics(CollectorRegistry(), TableLabels(tables_max=2))
     metrics.show(lambda: service(*tables))
     metrics.polled("t4", PollOutcome.CHANGED, 0.1)
     metrics.keep({})  # what a poll saw is forgotten, so that the order below is that of the status
@@ -265,7 +267,7 @@ def test_tables_beyond_the_cap_share_a_label_and_sums_stay_right():
 
 def test_counters_of_tables_beyond_the_cap_are_counted_under_other():
     """Nothing is lost, and no label is made."""
-    metrics = Metrics(CollectorRegistry(), tables_max=1)
+    metrics = Metrics(CollectorRegistry(), TableLabels(tables_max=1))
     metrics.show(lambda: service(table("a"), table("b"), table("c")))
     scrape(metrics)
     for name in ("a", "b", "c"):
@@ -276,10 +278,81 @@ def test_counters_of_tables_beyond_the_cap_are_counted_under_other():
     assert value(text, "lakeward_conflicts_total", table=OTHER) == 2
 
 
+def few_of(*tables: TableStatus) -> Metrics:
+    """The metrics of these tables, of which none was chosen to have all series."""
+    metrics = Metrics(CollectorRegistry())
+    metrics.choose(lambda *names: False)
+    metrics.show(lambda: service(*tables))
+    metrics.keep({each.name: each.name for each in tables})
+    return metrics
+
+
+def test_a_healthy_table_has_fifteen_series_at_most_unless_it_was_chosen():
+    """Prometheus can keep so many of 3,000 tables, and what happens is counted all the same (Keeps 1 and 2 of
+    daemon/metrics/metrics)."""
+    metrics = few_of(*(table(f"t{number}", remembered={}) for number in range(5)))
+    for end in JobEnd:
+        metrics.job_ended(job("t0", result=end.value), FIGURES)
+    metrics.planned("t1", OUTCOME, 0.1)
+    text = scrape(metrics)
+
+    found = samples(text)
+    of_tables = [labels["table"] for each in found.values() for labels, _ in each if "table" in labels]
+    assert 5 < of_tables.count("t2") <= 15
+    assert value(text, "lakeward_table_log_bytes", table="t2") == 310 * 2**20
+    assert value(text, "lakeward_table_state", table="t2", state="idle") == 1
+    assert value(text, "lakeward_decisions_total", table=OTHER, choice="FULL", reason=decision().reason.value) == 2
+
+
+def test_what_an_alert_watches_is_shown_under_the_name_of_each_table():
+    """So an alert names the table; what is well is counted under `other`."""
+    sick = table("sick", outlook={"failures": 3}, examination=examination("danger"))
+    metrics = few_of(sick, table("well"))
+    metrics.job_ended(job("sick", result=JobEnd.REFUSED.value), JobFigures())
+    metrics.job_ended(job("sick"), JobFigures(operations_verified=2))
+    metrics.job_ended(job("sick", result=JobEnd.VERIFICATION.value), JobFigures())
+    metrics.counted("sick", Count.CONFLICT)
+    text = scrape(metrics)
+
+    assert value(text, "lakeward_table_failures", table="sick") == 3
+    assert value(text, "lakeward_table_findings", table="sick", grade="danger") == 1
+    assert {labels["table"] for labels, _ in samples(text)["lakeward_table_failures"]} == {"sick"}
+    assert value(text, "lakeward_jobs_total", table="sick", service="compaction", end="refused") == 1
+    assert value(text, "lakeward_jobs_total", table=OTHER, service="compaction", end="committed") == 1
+    assert value(text, "lakeward_verifications_total", table="sick", check="operation", result="mismatch") == 1
+    assert value(text, "lakeward_verifications_total", table=OTHER, check="operation", result="passed") == 2
+    assert value(text, "lakeward_conflicts_total", table="sick") == 1
+
+
+def test_tables_are_chosen_by_globs_and_again_at_a_reload():
+    """The number of those with all series is capped, too (Keeps 1 and 2 of daemon/metrics/table_labels)."""
+    metrics = Metrics(CollectorRegistry(), TableLabels(whole_max=2))
+    names = ("lake/orders", "lake/trips", "sales/a", "sales/b", "sales/c")
+    metrics.show(lambda: service(*map(table, names)))
+    metrics.keep({name: name for name in names})
+
+    def in_full() -> set[str]:
+        return {labels["table"] for labels, _ in samples(scrape(metrics)).get("lakeward_table_file_slices", ())}
+
+    metrics.choose(MetricsSettings(tables=("lake/*",)).is_whole)
+    assert in_full() == {"lake/orders", "lake/trips"}
+    assert value(scrape(metrics), "lakeward_watchdog_firings_total", table="lake/trips", step="poll") == 0
+    metrics.choose(MetricsSettings(tables=("sales/*",)).is_whole)
+    assert in_full() == {"sales/a", "sales/b"}
+    assert 'lakeward_watchdog_firings_total{table="lake' not in scrape(metrics)
+    metrics.keep({name: name for name in names if name != "sales/a"})
+    metrics.show(lambda: service(*(table(name) for name in names if name != "sales/a")))
+    assert in_full() == {"sales/b", "sales/c"}
+    metrics.choose(MetricsSettings().is_whole)
+    assert in_full() == set()
+    metrics.choose(MetricsSettings(tables="all").is_whole)
+    assert len(in_full()) == 2
+
+
 def test_series_of_a_table_that_is_gone_go_away():
     """Its place under the cap is free for another."""
     shown = [service(table("old"))]
-    metrics = Metrics(CollectorRegistry(), tables_max=1)
+    metrics = Metrics(CollectorRegistry(), TableLabels(tables_max=1))
     metrics.show(lambda: shown[0])
     metrics.planned("old", OUTCOME, 0.1)
     assert 'table="old"' in scrape(metrics)
@@ -311,7 +384,7 @@ def test_what_alerts_watch_is_there_at_0_from_the_first_scrape():
 
 def test_a_table_whose_name_is_the_label_of_the_rest_is_no_trouble():
     """The table shares the series, and takes no other table's place."""
-    metrics = Metrics(CollectorRegistry(), tables_max=2)
+    metrics = Metrics(CollectorRegistry(), TableLabels(tables_max=2))
     metrics.show(lambda: service(table(OTHER), table("a"), table("b")))
     scrape(metrics)
 

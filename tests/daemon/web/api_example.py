@@ -67,12 +67,13 @@ def app_of(
     store: Store,
     access: AccessRules | None = None,
     registry: CollectorRegistry | None = None,
+    clock: SettableClock | None = None,
 ) -> ASGIApp:
     def find(name: str) -> TablePage | None:
         found = status.table(name)
         return None if found is None else detail(found)
 
-    clock = SettableClock(NOW)
+    clock = clock or SettableClock(NOW)
     stored = StoreAnswers(store, clock)
     return make_http(
         registry=registry or CollectorRegistry(),

@@ -43,8 +43,9 @@ from lakeward.daemon.loop.discovery import Discovered
 from lakeward.daemon.loop.examinations import Examinations, FindingChange
 from lakeward.daemon.loop.leases import LeaseChanges, Leases
 from lakeward.daemon.loop.under_way import DeadLocks, Scans, SingleFlight, StorageCounts
-from lakeward.daemon.metrics.metrics import OTHER, Metrics
+from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.metrics.specs import PollOutcome
+from lakeward.daemon.metrics.table_labels import OTHER
 from lakeward.daemon.runner import Lane, Runner
 from lakeward.daemon.scheduling.events import (
     Cancel,

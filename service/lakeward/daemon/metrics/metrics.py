@@ -8,8 +8,10 @@ scrape.
 
 Touches: the registry that it is given, and no other: two apps in one process do not see each other's figures. And one
          switch of the library, for the whole process: no `_created` series, which double what is scraped.
-Keeps:   1. tables have labels of their own up to a cap;
-         2. a table beyond the cap is counted under `other`, so that sums over tables stay right;
+Keeps:   1. tables have labels of their own up to a cap, and all series if they are chosen, the others few
+            (`daemon/metrics/table_labels.py`);
+         2. what happens at a table without a counter of its own is counted under `other`, and so are the gauges of
+            tables beyond the cap, so that sums over these stay right;
          3. the series of a table that is not watched any more go away;
          4. counters that alerts watch exist at 0 from the first scrape that knows their table (a counter that is
             born with 1 never rose, says Prometheus).
@@ -17,8 +19,7 @@ Keeps:   1. tables have labels of their own up to a cap;
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client import (
     CollectorRegistry,
@@ -73,29 +74,24 @@ from lakeward.daemon.metrics.specs import (
     TableGauge,
     WatchedStep,
 )
+from lakeward.daemon.metrics.table_labels import OTHER, TableLabels
 from lakeward.daemon.status import JobEnd, ServiceStatus, TableStatus
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobCost, JobFigures
 from lakeward.protocol.progress import ENGINE_COUNTS, RECOVERY_COUNTS, Count, Engine, Phase
 from lakeward.services.compaction.plan.decision import PlanOutcome
-from lakeward.services.metric import JobCounter, MetricKind, MetricSpec
+from lakeward.services.metric import JobCounter, MetricKind, MetricSpec, Reading, Shown
 from lakeward.services.services import NAMED, load_services
 from lakeward.state.records import JobRecord
-
-TABLES_MAX = 200
-"""Tables with a label of their own."""
-
-OTHER = "other"
-"""The label of all tables beyond the cap."""
 
 
 class Metrics:
     """The figures of one app. Methods may be called from any thread."""
 
-    def __init__(self, registry: CollectorRegistry, *, tables_max: int = TABLES_MAX) -> None:
+    def __init__(self, registry: CollectorRegistry, labels: TableLabels | None = None) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = registry
-        self._labels = _TableLabels(tables_max)
+        self._labels = labels or TableLabels()
         self._gauges = _StatusCollector(self._labels)
         # First of all: a scrape prepares the series of new tables before it reads the counters.
         registry.register(self._gauges)
@@ -114,32 +110,36 @@ class Metrics:
         """From now on a scrape reads its gauges from what `status` gives; until now it finds none."""
         self._gauges.status = status
 
+    def choose(self, is_whole: Callable[[str, str], bool]) -> None:
+        """From now on tables have all series if this says so of their name and their short name, the others few."""
+        self._labels.choose(is_whole)
+        self.keep(self._labels.names)
+
     # ---- called by the worker and the app
 
     def polled(self, table: str, result: PollOutcome, seconds: float) -> None:
-        self._counter(POLLS, self._labels.of(table), result).inc()
+        self._of_table(POLLS, table, result).inc()
         self._histogram(POLL_SECONDS, result).observe(seconds)
 
     def planned(self, table: str, outcome: PlanOutcome, seconds: float) -> None:
-        label = self._labels.of(table)
-        self._counter(PLANS, label).inc()
+        self._of_table(PLANS, table).inc()
         self._histogram(PLAN_SECONDS).observe(seconds)
         numbers: dict[tuple[str, str], int] = {}
         for decision in outcome.decisions:
             key = (decision.choice.value, decision.reason.value)
             numbers[key] = numbers.get(key, 0) + 1
         for (choice, reason), number in numbers.items():
-            self._counter(DECISIONS, label, choice, reason).inc(number)
+            self._of_table(DECISIONS, table, choice, reason).inc(number)
 
     def job_ended(self, job: JobRecord, figures: JobFigures) -> None:
         """A job that has ended, with its figures."""
         assert job.ended_at is not None and job.result is not None, "only an ended job has figures"
-        label, service = self._labels.of(job.table), JobKind(job.service)
-        self._counter(JOBS, label, service, job.result).inc()
+        service = JobKind(job.service)
+        self._of_table(JOBS, job.table, service, job.result).inc()
         self._histogram(JOB_SECONDS, service, job.result).observe(max(0.0, job.ended_at - job.began_at))
         for counter in JOB_COUNTERS[service]:
             for labels, number in _counted(counter, service, figures):
-                self._counter(counter.spec, label, *labels).inc(number)
+                self._of_table(counter.spec, job.table, *labels).inc(number)
         if (checks := JOB_CHECKS.get(service)) is not None:
             passed, mismatched = checks.read(figures)
             self._verified(job.table, checks.check, passed=passed, mismatched=mismatched)
@@ -151,9 +151,8 @@ class Metrics:
 
     def job_predicted(self, table: str, cost: JobCost) -> None:
         """What a job that has ended took, beside what was predicted."""
-        label = self._labels.of(table)
-        self._counter(JOB_CORE_SECONDS, label, "predicted").inc(cost.predicted_seconds)
-        self._counter(JOB_CORE_SECONDS, label, "taken").inc(cost.actual_seconds)
+        self._of_table(JOB_CORE_SECONDS, table, "predicted").inc(cost.predicted_seconds)
+        self._of_table(JOB_CORE_SECONDS, table, "taken").inc(cost.actual_seconds)
 
     def job_spent(self, service: JobKind, doing: JobDoing, seconds: float) -> None:
         """So many seconds of a job, which may still run."""
@@ -167,35 +166,35 @@ class Metrics:
             case Phase.LOCK_HOLD:
                 self._histogram(LOCK_HOLD_SECONDS).observe(seconds)
             case Phase.BESIDE_WRITES:
-                self._counter(LOCK_HELD_BESIDE_WRITES, self._labels.of(table)).inc(seconds)
+                self._of_table(LOCK_HELD_BESIDE_WRITES, table).inc(seconds)
             case _:
                 self._histogram(PHASE_SECONDS, phase).observe(seconds)
 
     def writers_failed(self, table: str, number: int) -> None:
         """So many writes were rolled back that a service of Lakeward may have failed."""
-        self._counter(WRITER_CONFLICTS, self._labels.of(table)).inc(number)
+        if number:
+            self._of_table(WRITER_CONFLICTS, table).inc(number)
 
     def counted(self, table: str, count: Count, number: int = 1) -> None:
         """An `Observer`'s `counted` calls this."""
-        label = self._labels.of(table)
         for counter in PROGRESS_COUNTERS:
             if count in counter.labels:
-                self._counter(counter.spec, label, counter.labels[count]).inc(number)
+                self._of_table(counter.spec, table, counter.labels[count]).inc(number)
                 return
         if count in ENGINE_COUNTS.values():
-            self._counter(ENGINE_PLANS, label, count.removeprefix("ran_")).inc(number)
+            self._of_table(ENGINE_PLANS, table, count.removeprefix("ran_")).inc(number)
         elif count in RECOVERY_COUNTS:
-            self._counter(RECOVERIES, label, count).inc(number)
+            self._of_table(RECOVERIES, table, count).inc(number)
         else:
-            self._counter(CONFLICTS, label).inc(number)
+            self._of_table(CONFLICTS, table).inc(number)
 
     def _verified(self, table: str, check: str, *, passed: int, mismatched: int) -> None:
-        label = self._labels.of(table)
-        self._counter(VERIFICATIONS, label, check, CheckResult.PASSED).inc(passed)
-        self._counter(VERIFICATIONS, label, check, CheckResult.MISMATCH).inc(mismatched)
+        self._of_table(VERIFICATIONS, table, check, CheckResult.PASSED).inc(passed)
+        if mismatched:
+            self._of_table(VERIFICATIONS, table, check, CheckResult.MISMATCH).inc(mismatched)
 
     def watchdog_fired(self, table: str, step: WatchedStep) -> None:
-        self._counter(WATCHDOG, self._labels.of(table), step).inc()
+        self._of_table(WATCHDOG, table, step).inc()
 
     def lease_gained(self) -> None:
         self._counter(LEASE_CHANGES, "gained").inc()
@@ -219,12 +218,12 @@ class Metrics:
     def keep(self, tables: Mapping[str, str]) -> None:
         """These are the watched tables, each with its label: prepare the series that alerts watch, drop those of tables
         that are gone."""
-        added, gone = self._labels.keep(tables)
-        for label in gone:
+        changes = self._labels.keep(tables)
+        for label in changes.gone:
             for spec in EVENT_METRICS:
                 if spec.labels[:1] == ("table",):
                     self._made[spec.name].remove_by_labels({"table": label})
-        for label in added:
+        for label in changes.added:
             for service in NAMED:
                 for end in JobEnd:
                     self._counter(JOBS, label, service, end)
@@ -248,6 +247,11 @@ class Metrics:
                         self._counter(job_counter.spec, label, *labels)
             for spec in (CONFLICTS, WRITER_CONFLICTS, LOCK_HELD_BESIDE_WRITES):
                 self._counter(spec, label)
+
+    def _of_table(self, spec: MetricSpec, table: str, *labels: str) -> Counter:
+        """The counter of a table; of one with few series that of `other`, but for what an alert watches."""
+        is_notable = spec.shown is Shown.NOTABLE and (not spec.notable or labels[-1] in spec.notable)
+        return self._counter(spec, self._labels.of(table) if is_notable else self._labels.of_whole(table), *labels)
 
     def _counter(self, spec: MetricSpec, *labels: str) -> Counter:
         counter = self._made[spec.name]
@@ -275,45 +279,10 @@ def _make(spec: MetricSpec, registry: CollectorRegistry) -> Counter | Histogram:
     return Histogram(spec.name, spec.help, spec.labels, registry=registry, buckets=spec.buckets)
 
 
-def _printable(table: str) -> str:
-    """A file system's names are bytes; one that is no text must not take the whole scrape with it."""
-    return table.encode(errors="backslashreplace").decode()
-
-
-class _TableLabels:
-    """The first tables that come get labels of their own and keep them until they are not watched any more."""
-
-    def __init__(self, tables_max: int) -> None:
-        self._max = tables_max
-        self._own: dict[str, str] = {}
-        self._names: Mapping[str, str] = {}
-        self._prepared: set[str] = set()
-        self._lock = threading.Lock()
-
-    def of(self, table: str) -> str:
-        """The table's short name, or `other` beyond the cap."""
-        with self._lock:
-            if table not in self._own and len(self._own) < self._max:
-                self._own[table] = _printable(self._names.get(table, table))
-            return self._own.get(table, OTHER)
-
-    def keep(self, tables: Mapping[str, str]) -> tuple[list[str], list[str]]:
-        """Returns the labels that this was not asked about before, and those that are gone."""
-        with self._lock:
-            self._names = dict(tables)
-            gone = [self._own.pop(table) for table in sorted(self._own.keys() - tables.keys())]
-            self._prepared.difference_update(gone)
-        labels = {self.of(table) for table in tables}
-        with self._lock:
-            added = sorted(labels - self._prepared)
-            self._prepared |= labels
-        return added, gone
-
-
 class _StatusCollector(Collector):
     """Gauges, read at each scrape."""
 
-    def __init__(self, labels: _TableLabels) -> None:
+    def __init__(self, labels: TableLabels) -> None:
         self._labels = labels
         self.status: Callable[[], ServiceStatus] | None = None
 
@@ -328,11 +297,16 @@ class _StatusCollector(Collector):
         status = self.status()
         for gauge in SERVICE_GAUGES:
             yield _service_family(gauge, status)
-        by_label: dict[str, list[TableStatus]] = {}
+        whole: dict[str, list[TableStatus]] = {}
+        few: list[tuple[str, TableStatus]] = []
         for table in status.tables:
-            by_label.setdefault(self._labels.of(table.name), []).append(table)
+            own = self._labels.of(table.name)
+            if own == OTHER or self._labels.of_whole(table.name) == own:
+                whole.setdefault(own, []).append(table)
+            else:
+                few.append((own, table))
         for table_gauge in TABLE_GAUGES:
-            yield _table_family(table_gauge, by_label, status.at)
+            yield _table_family(table_gauge, whole, few, status.at)
 
 
 def _service_family(gauge: ServiceGauge, status: ServiceStatus) -> GaugeMetricFamily:
@@ -344,19 +318,35 @@ def _service_family(gauge: ServiceGauge, status: ServiceStatus) -> GaugeMetricFa
     return family
 
 
-def _table_family(gauge: TableGauge, by_label: Mapping[str, Sequence[TableStatus]], now: float) -> GaugeMetricFamily:
+def _table_family(
+    gauge: TableGauge, whole: Mapping[str, Sequence[TableStatus]], few: Sequence[tuple[str, TableStatus]], now: float
+) -> GaugeMetricFamily:
+    """
+    Args:
+        whole: tables with all series by their label, and under `other` those that share it.
+        few: the others, each with its label.
+    """
     family = GaugeMetricFamily(gauge.spec.name, gauge.spec.help, labels=gauge.spec.labels)
-    for label, tables in by_label.items():
+    for label, tables in whole.items():
         values: dict[tuple[str, ...], list[float]] = {}
         for table in tables:
-            reading = gauge.read(table, now)
-            if reading is None:
-                continue
-            if isinstance(reading, Mapping):
-                for second, value in reading.items():
-                    values.setdefault((label, second), []).append(value)
-            else:
-                values.setdefault((label,), []).append(reading)
+            for labels, value in _labelled(gauge.read(table, now), label):
+                values.setdefault(labels, []).append(value)
         for labels, found in values.items():
             family.add_metric(labels, gauge.combine(found))
+    if (shown := gauge.spec.shown) is not Shown.WHOLE:
+        for label, table in few:
+            # Most say 0, and thousands are asked.
+            if (reading := gauge.read(table, now)) or shown is Shown.ALWAYS:
+                for labels, value in _labelled(reading, label):
+                    if value or shown is Shown.ALWAYS:
+                        family.add_metric(labels, value)
     return family
+
+
+def _labelled(reading: Reading, label: str) -> Iterable[tuple[tuple[str, ...], float]]:
+    if reading is None:
+        return ()
+    if isinstance(reading, float | int):
+        return (((label,), reading),)
+    return [((label, second), value) for second, value in reading.items()]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lakeward.daemon.scheduling.table_state import TableState
-from lakeward.daemon.status import ServiceStatus, SparkState, TableStatus
+from lakeward.daemon.status import GOOD_ENDS, JobEnd, ServiceStatus, SparkState, TableStatus
 from lakeward.protocol.job_kind import JobKind
 from lakeward.services.metric import (
     JobChecks,
@@ -29,6 +29,7 @@ from lakeward.services.metric import (
     ProgressCounter,
     Reading,
     ServiceMetric,
+    Shown,
     counter,
     gauge,
 )
@@ -95,7 +96,15 @@ DECISIONS = counter(
     "choice",
     "reason",
 )
-JOBS = counter("lakeward_jobs_total", "Jobs that ended, by service and how they ended.", "table", "service", "end")
+JOBS = counter(
+    "lakeward_jobs_total",
+    "Jobs that ended, by service and how they ended.",
+    "table",
+    "service",
+    "end",
+    shown=Shown.NOTABLE,
+    notable=frozenset(JobEnd) - GOOD_ENDS,
+)
 JOB_SECONDS = _histogram(
     "lakeward_job_duration_seconds", _JOB_SECONDS, "Seconds from a job's begin to its end.", "service", "end"
 )
@@ -141,12 +150,17 @@ VERIFICATIONS = counter(
     "table",
     "check",
     "result",
+    shown=Shown.NOTABLE,
+    notable=frozenset({CheckResult.MISMATCH}),
 )
-CONFLICTS = counter("lakeward_conflicts_total", "Jobs discarded because the table changed meanwhile.", "table")
+CONFLICTS = counter(
+    "lakeward_conflicts_total", "Jobs discarded because the table changed meanwhile.", "table", shown=Shown.NOTABLE
+)
 WRITER_CONFLICTS = counter(
     "lakeward_writer_conflicts_total",
     "Writes rolled back that shared a file group with a Lakeward compaction that completed while they were under way.",
     "table",
+    shown=Shown.NOTABLE,
 )
 RECOVERIES = counter(
     "lakeward_recoveries_total",
@@ -162,7 +176,11 @@ ENGINE_PLANS = counter(
     "engine",
 )
 WATCHDOG = counter(
-    "lakeward_watchdog_firings_total", "Polls, plans and jobs that did not end before their deadline.", "table", "step"
+    "lakeward_watchdog_firings_total",
+    "Polls, plans and jobs that did not end before their deadline.",
+    "table",
+    "step",
+    shown=Shown.NOTABLE,
 )
 LEASE_CHANGES = counter("lakeward_lease_changes_total", "Leases of tables gained and lost.", "change")
 STORE_SECONDS = _histogram(
@@ -252,9 +270,11 @@ def _backlog(name: str) -> Callable[[TableStatus, float], Reading]:
     return read
 
 
+_NO_STATE = {state.value: 0.0 for state in TableState}
+
+
 def _state(table: TableStatus, now: float) -> Reading:
-    states = {table.state, *(hold.state for hold in table.outlook.holds)}
-    return {state.value: float(state in states) for state in TableState}
+    return _NO_STATE | dict.fromkeys((table.state.value, *(hold.state.value for hold in table.outlook.holds)), 1.0)
 
 
 def _storage(table: TableStatus, now: float) -> Reading:
@@ -348,6 +368,7 @@ _OWN_TABLE_GAUGES = (
             "1 for the state that the table is in and for all that holds it, 0 for the others.",
             "table",
             "state",
+            shown=Shown.NOTABLE,
         ),
         _state,
     ),
@@ -356,7 +377,12 @@ _OWN_TABLE_GAUGES = (
         _backlog("log_files"),
     ),
     TableGauge(
-        gauge("lakeward_table_log_bytes", "Bytes of the live log files of the newest file slices.", "table"),
+        gauge(
+            "lakeward_table_log_bytes",
+            "Bytes of the live log files of the newest file slices.",
+            "table",
+            shown=Shown.ALWAYS,
+        ),
         _backlog("log_bytes"),
     ),
     TableGauge(
@@ -381,6 +407,7 @@ _OWN_TABLE_GAUGES = (
             "lakeward_table_most_log_files",
             "Live log files of the file group that has most of them: what a query of it merges with its base file.",
             "table",
+            shown=Shown.ALWAYS,
         ),
         _backlog("most_log_files"),
     ),
@@ -389,6 +416,7 @@ _OWN_TABLE_GAUGES = (
             "lakeward_table_most_opened_log_files",
             "Log files of the file group of which a query opens most, superseded ones included.",
             "table",
+            shown=Shown.ALWAYS,
         ),
         _backlog("most_opened_log_files"),
     ),
@@ -418,7 +446,12 @@ _OWN_TABLE_GAUGES = (
         _backlog("retirable_log_bytes"),
     ),
     TableGauge(
-        gauge("lakeward_table_base_bytes", "Bytes of the base files of the newest file slices.", "table"),
+        gauge(
+            "lakeward_table_base_bytes",
+            "Bytes of the base files of the newest file slices.",
+            "table",
+            shown=Shown.ALWAYS,
+        ),
         _backlog("base_bytes"),
     ),
     TableGauge(
@@ -431,6 +464,7 @@ _OWN_TABLE_GAUGES = (
             "lakeward_table_read_amplification_ratio",
             "Bytes that a snapshot query reads, divided by the bytes of the base files.",
             "table",
+            shown=Shown.ALWAYS,
         ),
         _backlog("read_amplification"),
         max,
@@ -459,6 +493,7 @@ _OWN_TABLE_GAUGES = (
             "Age of the oldest record that no base file holds, since its commit; 0 when all are merged, and nothing "
             "where that is not known.",
             "table",
+            shown=Shown.ALWAYS,
         ),
         _oldest_unmerged_age,
         max,
@@ -468,12 +503,18 @@ _OWN_TABLE_GAUGES = (
             "lakeward_table_objective_seconds",
             "The longest that a committed record should stay unmerged; nothing in shadow.",
             "table",
+            shown=Shown.ALWAYS,
         ),
         lambda table, now: table.objective,
         min,
     ),
     TableGauge(
-        gauge("lakeward_table_objective_breached", "1 while a record stays unmerged for longer than that.", "table"),
+        gauge(
+            "lakeward_table_objective_breached",
+            "1 while a record stays unmerged for longer than that.",
+            "table",
+            shown=Shown.NOTABLE,
+        ),
         lambda table, now: None if table.objective is None else float(table.is_breached(now)),
     ),
     TableGauge(
@@ -485,12 +526,13 @@ _OWN_TABLE_GAUGES = (
             "lakeward_table_oldest_pending_plan_age_seconds",
             "How long ago the oldest of them was requested; 0 when there is none.",
             "table",
+            shown=Shown.NOTABLE,
         ),
         _oldest_plan_age,
         max,
     ),
     TableGauge(
-        gauge("lakeward_table_timeline_instants", "Instants on the active timeline.", "table"),
+        gauge("lakeward_table_timeline_instants", "Instants on the active timeline.", "table", shown=Shown.ALWAYS),
         _backlog("timeline_length"),
         max,
     ),
@@ -499,6 +541,7 @@ _OWN_TABLE_GAUGES = (
             "lakeward_table_oldest_savepoint_age_seconds",
             "How long ago the oldest savepoint was made; 0 when there is none.",
             "table",
+            shown=Shown.NOTABLE,
         ),
         _oldest_savepoint_age,
         max,
@@ -527,6 +570,7 @@ _OWN_TABLE_GAUGES = (
             "for (unseen); docs/operate/doctor.md explains them. There are none before the first examination.",
             "table",
             "grade",
+            shown=Shown.NOTABLE,
         ),
         _findings,
     ),
@@ -535,6 +579,7 @@ _OWN_TABLE_GAUGES = (
             "lakeward_table_examination_age_seconds",
             "How long ago an examination saw the table last, or since when it is watched where none has.",
             "table",
+            shown=Shown.ALWAYS,
         ),
         _examination_age,
         max,
@@ -554,6 +599,7 @@ _OWN_TABLE_GAUGES = (
             "Services of any engine that were begun and are not completed, Lakeward's own among them.",
             "table",
             "action",
+            shown=Shown.NOTABLE,
         ),
         _begun_services,
     ),
@@ -563,6 +609,7 @@ _OWN_TABLE_GAUGES = (
             "How long ago the oldest of them last changed on the timeline; 0 when there is none.",
             "table",
             "action",
+            shown=Shown.NOTABLE,
         ),
         _oldest_begun_age,
         max,
@@ -572,6 +619,7 @@ _OWN_TABLE_GAUGES = (
             "lakeward_table_last_looked_timestamp_seconds",
             "When the table was polled last; before the first time, when watching it began.",
             "table",
+            shown=Shown.ALWAYS,
         ),
         _scanned_at,
         min,
@@ -586,6 +634,7 @@ _OWN_TABLE_GAUGES = (
             "lakeward_table_look_overdue",
             "1 while a table of this daemon was not polled for two intervals.",
             "table",
+            shown=Shown.NOTABLE,
         ),
         lambda table, now: float(table.outlook.scan_overdue),
     ),
@@ -594,11 +643,14 @@ _OWN_TABLE_GAUGES = (
             "lakeward_table_damaged_files",
             "Files of the newest file slices that are not what their commits say; their file groups are excluded.",
             "table",
+            shown=Shown.NOTABLE,
         ),
         _backlog("damaged_files"),
     ),
     TableGauge(
-        gauge("lakeward_table_parked_file_groups", "File groups excluded after failures.", "table"),
+        gauge(
+            "lakeward_table_parked_file_groups", "File groups excluded after failures.", "table", shown=Shown.NOTABLE
+        ),
         lambda table, now: float(len(table.outlook.parked_groups)),
     ),
     TableGauge(
@@ -606,11 +658,11 @@ _OWN_TABLE_GAUGES = (
         lambda table, now: float(len(table.outlook.paused_groups)),
     ),
     TableGauge(
-        gauge("lakeward_table_paused", "1 while an operator has paused the whole table.", "table"),
+        gauge("lakeward_table_paused", "1 while an operator has paused the whole table.", "table", shown=Shown.NOTABLE),
         lambda table, now: float(table.state is TableState.PAUSED),
     ),
     TableGauge(
-        gauge("lakeward_table_failures", "Jobs that failed since one ended well.", "table"),
+        gauge("lakeward_table_failures", "Jobs that failed since one ended well.", "table", shown=Shown.NOTABLE),
         lambda table, now: float(table.outlook.failures),
         max,
     ),
@@ -620,6 +672,7 @@ _OWN_TABLE_GAUGES = (
             "1 while a service of the table is refused and its other services go on; nothing before the first plan.",
             "table",
             "service",
+            shown=Shown.NOTABLE,
         ),
         _refused,
     ),

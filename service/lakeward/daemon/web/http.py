@@ -30,7 +30,6 @@ from typing import cast
 import structlog
 import uvicorn
 from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
@@ -43,6 +42,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from lakeward.base.clock import Clock
 from lakeward.base.errors import LakewardError, NotFound, UsageError
 from lakeward.base.quantities import format_duration
+from lakeward.daemon.metrics.exposition import Exposition
 from lakeward.daemon.status import JobPage, ReloadOutcome, ServicePhase, ServiceStatus, TablePage
 from lakeward.daemon.web.access import AccessRules, Denial
 from lakeward.daemon.web.api import problem
@@ -105,6 +105,7 @@ def make_http(
         take_read: counts a read that an engine reports, and says how many reads it were (`pushed_reads.py`).
     """
     pages = Pages()
+    exposition = Exposition(registry, clock)
 
     def all_tables(request: Request) -> Response:
         return _answer(pages.all_tables(status(), ListQuery.parse(request.query_params)))
@@ -127,10 +128,8 @@ def make_http(
         return _answer(pages.one_job(found, refresh=request.query_params.get("refresh") != "off"))
 
     def metrics(request: Request) -> Response:
-        # Only the name of the format is taken from the header: the library trips over versions that are no numbers.
-        newer = "application/openmetrics-text" in request.headers.get("accept", "")
-        encode, content_type = choose_encoder("application/openmetrics-text; version=1.0.0" if newer else "")
-        return _answer(encode(registry), content_type)
+        scrape = exposition.scrape(openmetrics="application/openmetrics-text" in request.headers.get("accept", ""))
+        return _answer(scrape.body, scrape.content_type)
 
     def healthy(request: Request) -> Response:
         silent = clock.monotonic() - status().at_monotonic

@@ -7,7 +7,7 @@ from typing import Any
 
 from lakeward.index.build_state import BuildProgress
 from lakeward.services.indexing.index_memory import IndexMemory, IndexStatus, TeeStatus
-from lakeward.services.metric import JobChecks, JobCounter, MemoryGauge, Reading, ServiceMetric, counter, gauge
+from lakeward.services.metric import JobChecks, JobCounter, MemoryGauge, Reading, ServiceMetric, Shown, counter, gauge
 
 
 def _of_each(figure: Callable[[IndexStatus, float], float | None]) -> Callable[[Any, object, float], Reading]:
@@ -63,6 +63,7 @@ METRICS: tuple[ServiceMetric, ...] = (
             "Keys of a commit that logs of other file groups have, too, on a table whose new keys go into logs; "
             "nothing before the first look, and after one that failed.",
             "table",
+            shown=Shown.NOTABLE,
         ),
         _doubled_keys,
         max,
@@ -73,6 +74,7 @@ METRICS: tuple[ServiceMetric, ...] = (
             "Rows and entries that differed in the last check of the index; nothing before the first check.",
             "table",
             "index",
+            shown=Shown.NOTABLE,
         ),
         _of_each(lambda index, now: None if index.checked_at is None else float(index.wrong)),
         max,
@@ -83,6 +85,7 @@ METRICS: tuple[ServiceMetric, ...] = (
             "1 while Lakeward does not use the index, because it was found to be wrong.",
             "table",
             "index",
+            shown=Shown.NOTABLE,
         ),
         _of_each(lambda index, now: float(bool(index.out_of_use))),
         max,
@@ -104,6 +107,7 @@ METRICS: tuple[ServiceMetric, ...] = (
             "does not have, as of the last plan; of the cache of filters (`bloom`) those of whose files it lacks any.",
             "table",
             "index",
+            shown=Shown.NOTABLE,
         ),
         _of_each(lambda index, now: None if index.behind is None else float(index.behind.commits)),
         max,
@@ -115,6 +119,7 @@ METRICS: tuple[ServiceMetric, ...] = (
             "it lacks, of which lookups read the footers.",
             "table",
             "index",
+            shown=Shown.NOTABLE,
         ),
         _of_each(lambda index, now: None if index.behind is None else float(index.behind.bytes)),
         max,
@@ -125,6 +130,7 @@ METRICS: tuple[ServiceMetric, ...] = (
             "Since the first of them completed; 0 where the index has all.",
             "table",
             "index",
+            shown=Shown.NOTABLE,
         ),
         _of_each(IndexStatus.seconds_behind),
         max,
@@ -136,6 +142,7 @@ METRICS: tuple[ServiceMetric, ...] = (
             "cannot be read; lookups in it fail. With `bloom` they read footers.",
             "table",
             "index",
+            shown=Shown.NOTABLE,
         ),
         _of_each(lambda index, now: float(bool(index.problem)) if index.type.is_kept else None),
         max,
@@ -177,6 +184,7 @@ METRICS: tuple[ServiceMetric, ...] = (
             "Locations among these in which it was wrong.",
             "table",
             "index",
+            shown=Shown.NOTABLE,
         ),
         _on_trial(lambda tee: tee.tee.keys_wrong),
     ),

@@ -12,6 +12,7 @@ from lakeward.services.metric import (
     ProgressCounter,
     Reading,
     ServiceMetric,
+    Shown,
     counter,
     gauge,
 )
@@ -39,6 +40,8 @@ METRICS: tuple[ServiceMetric, ...] = (
             "Cleans and compactions of tables' metadata tables, and how often something prevented them.",
             "table",
             "kind",
+            shown=Shown.NOTABLE,
+            notable=frozenset({"left"}),
         ),
         {count: count.removeprefix("metadata_") for count in sorted(METADATA_COUNTS)},
     ),

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from lakeward.services.metric import DELETED_FILES, JobCounter, MemoryGauge, ServiceMetric, counter, demanded, gauge
+from lakeward.services.metric import (
+    DELETED_FILES,
+    JobCounter,
+    MemoryGauge,
+    ServiceMetric,
+    Shown,
+    counter,
+    demanded,
+    gauge,
+)
 
 METRICS: tuple[ServiceMetric, ...] = (
     MemoryGauge(
@@ -11,6 +20,7 @@ METRICS: tuple[ServiceMetric, ...] = (
             "Pending writes whose writers are dead, and services that were left unfinished, that have rested for "
             "ten minutes.",
             "table",
+            shown=Shown.NOTABLE,
         ),
         demanded("instants"),
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakeward.services.metric import JobCounter, MemoryGauge, ServiceMetric, counter, gauge
+from lakeward.services.metric import JobCounter, MemoryGauge, ServiceMetric, Shown, counter, gauge
 
 
 def _expired(memory: Any, demand: object, now: float) -> float | None:
@@ -28,6 +28,7 @@ METRICS: tuple[ServiceMetric, ...] = (
             "lakeward_table_ttl_noticed_partitions",
             "Partitions that the first run of TTL on the table will delete, while its notice lasts; else 0.",
             "table",
+            shown=Shown.NOTABLE,
         ),
         _noticed,
     ),
