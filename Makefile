@@ -252,7 +252,7 @@ lock: .venv/ready ## Resolve the lock files anew (for newer versions: make lock 
 	$(COMPILE) $(ARGS) --extra dev --output-file requirements.lock pyproject.toml
 	$(BIN)/python -c '$(EXTRA_JRE)' | $(COMPILE) $(ARGS) --output-file requirements-jre.lock -
 	$(BIN)/python -c '$(EXTRA_BENCH)' | $(COMPILE) $(ARGS) --constraint requirements.lock --output-file requirements-bench.lock -
-	$(COMPILE) --constraint requirements.lock --output-file requirements-run.lock pyproject.toml
+	$(COMPILE) --constraint requirements.lock --extra traces --output-file requirements-run.lock pyproject.toml
 	echo mkdocs-material | $(COMPILE) $(ARGS) --output-file requirements-docs.lock -
 	$(BIN)/python -c '$(BUILD_REQUIRES)' | $(COMPILE) --constraint requirements.lock --output-file requirements-build.lock -
 

@@ -46,13 +46,13 @@ from lakeward.daemon.engines import Engines
 from lakeward.daemon.job_detail import job_detail
 from lakeward.daemon.kernels import Kernels
 from lakeward.daemon.log import configure_logging
-from lakeward.daemon.loop.daemon_loop import DaemonLoop, limits_of
+from lakeward.daemon.loop.daemon_loop import DaemonLoop, TraceJob, limits_of
 from lakeward.daemon.loop.discovery import find_tables
 from lakeward.daemon.loop.leases import LEASE_SECONDS, Leases
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.runner import Lane, ThreadRunner
 from lakeward.daemon.scheduling.scheduler import Scheduler
-from lakeward.daemon.status import ConfigStatus, ReloadOutcome, ServicePhase, ServiceStatus, TablePage
+from lakeward.daemon.status import ConfigStatus, Limitation, ReloadOutcome, ServicePhase, ServiceStatus, TablePage
 from lakeward.daemon.status_report import table_detail
 from lakeward.daemon.web.access import access_to
 from lakeward.daemon.web.api import make_api
@@ -90,6 +90,9 @@ RELOAD_SHOWN_SECONDS = 5.0
 
 DISCOVERY_SECONDS = 60.0
 """Between two searches for tables: each asks for the properties of every folder down to `discovery.DEPTH_MAX`."""
+
+COLLECTOR_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+"""Variables of OpenTelemetry, of which one says where traces go."""
 
 RENEWALS_PER_LEASE = 6
 """The leases are read while one lasts: often enough to take over soon, and to renew in time when one reading fails."""
@@ -164,6 +167,7 @@ class App:
         self._reloading = threading.Lock()
         self._is_hung = False
         """Some thread does not end, so that the process has to be ended around it."""
+        self._no_traces: Limitation | None = None
 
     def run(self, *, once: bool = False) -> int:
         """Service all tables until stopped; with `once`, until each was scanned and nothing is left to do.
@@ -249,6 +253,7 @@ class App:
             metrics=self._metrics,
             clock=clock,
             log=self._log,
+            trace_job=self._trace_job(holder, ending),
         )
         self._started_at = clock.now()
         self._config = ConfigStatus(str(self._config_path or "defaults"), clock.now())
@@ -287,6 +292,21 @@ class App:
         ending.callback(ticks.shutdown, wait=False)
         self._service.read_controls()
         self._service.discover()
+
+    def _trace_job(self, holder: str, ending: ExitStack) -> TraceJob | None:
+        """None where the environment names no collector of traces, or nothing is installed that sends them."""
+        if not any(self._environ.get(name) for name in COLLECTOR_VARIABLES):
+            return None
+        try:
+            from lakeward.daemon.history.traces import open_traces
+        except ImportError as error:
+            what = f"No traces are sent: the environment names a collector, and {error.name} is not installed."
+            self._no_traces = Limitation(what, "Install the extra: pip install 'lakeward[traces]'.")
+            self._log.warning("no traces are sent", why=what)
+            return None
+        traces = open_traces(self._environ, holder=holder, version=VERSION)
+        ending.callback(traces.stop)
+        return traces.job_ended
 
     def _ticks(self) -> BackgroundScheduler:
         """Each tick asks the loop to do something; nothing is done on APScheduler's threads."""
@@ -448,8 +468,8 @@ class App:
             spark=self._engines.status,
             version=VERSION,
         )
-        own = self._kernels.limitation
-        return status if own is None else replace(status, limitations=(own, *status.limitations))
+        own = [each for each in (self._kernels.limitation, self._no_traces) if each is not None]
+        return replace(status, limitations=(*own, *status.limitations)) if own else status
 
     def _detail(self, name: str) -> TablePage | None:
         status = self._board.read()

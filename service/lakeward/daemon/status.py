@@ -37,7 +37,7 @@ from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.served_table import ServedTable
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobReport, JobResult
-from lakeward.protocol.progress import DeletedSoFar, Merged
+from lakeward.protocol.progress import DeletedSoFar, Merged, Phase
 from lakeward.services.compaction.plan.decision import Decision
 from lakeward.services.service import Fact, ServiceDemand
 from lakeward.state.records import AttemptRecord, CleanerProgress, ExaminationRecord, JobRecord, MonthlyCost
@@ -130,6 +130,15 @@ class JobProgress:
         if self.deleted is not None and self.deleted.files_total:
             return min(1.0, self.deleted.files / self.deleted.files_total)
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseSpan:
+    """A phase of a job that ended; seconds since the epoch."""
+
+    phase: Phase
+    began_at: float
+    ended_at: float
 
 
 @dataclass(frozen=True, slots=True)

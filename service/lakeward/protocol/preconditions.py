@@ -6,6 +6,7 @@ Touches: asks the storage how much room there is; reads the metadata table.
 from __future__ import annotations
 
 from lakeward.base.errors import Conflict, Refused
+from lakeward.protocol.metadata.snapshot import take_metadata_snapshot
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.snapshot import TableSnapshot
@@ -27,9 +28,6 @@ def check_metadata_table(table: ServicedTable, snapshot: TableSnapshot) -> None:
     """Find out whether the metadata table can be written to, where there is one, before it has to be. Raises
     `Unsupported` and `BrokenFile`."""
     if has_metadata_table(snapshot.config):
-        # With kernels, which a table without one does not need.
-        from lakeward.protocol.metadata.snapshot import take_metadata_snapshot
-
         take_metadata_snapshot(table.storage, snapshot, clock=table.clock)
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import re
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from lakeward.daemon.metrics.specs import EVENT_METRICS, TABLE_GAUGES
 from lakeward.services.metric import MetricKind
@@ -37,19 +41,55 @@ QUIET = {
 """They stay at 0 in a good run, in which nothing is old enough to be cleaned, and whose base file is not sorted."""
 
 
+class Collector:
+    """Takes traces over HTTP, as OpenTelemetry's collector does."""
+
+    def __init__(self) -> None:
+        self.spans: list[str] = []
+        collector = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.headers.get("Content-Encoding") == "gzip":
+                    body = gzip.decompress(body)
+                for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+                    collector.spans += [span.name for scope in resource.scope_spans for span in scope.spans]
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Collector:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
 @pytest.mark.slow
-def test_a_real_run_emits_what_is_documented_and_nothing_else(tmp_path: Path):
+def test_a_real_run_emits_what_is_documented_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Page and scrape agree both ways after a compaction, and every kind of figure has moved that a good run moves."""
     (tmp_path / "tables").mkdir()
     copy_golden("v9", tmp_path / "tables/orders")
     name = "orders"
-    daemon = Daemon(tmp_path)
-    try:
-        daemon.wait_for('"end": "committed"')
-        daemon.wait_until("/metrics", f'lakeward_table_log_files{{table="{name}"}} 0.0')
-        text = daemon.get("/metrics")[1]
-    finally:
-        daemon.close()
+    with Collector() as collector:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.address)
+        daemon = Daemon(tmp_path)
+        try:
+            daemon.wait_for('"end": "committed"')
+            daemon.wait_until("/metrics", f'lakeward_table_log_files{{table="{name}"}} 0.0')
+            text = daemon.get("/metrics")[1]
+            assert daemon.end() == 0
+        finally:
+            daemon.close()
+    assert {"compaction", "merge", "commit", "lock_hold"} <= set(collector.spans), "each job is a trace"
 
     comparison = compare(text)
     assert comparison.undocumented == frozenset()

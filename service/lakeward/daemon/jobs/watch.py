@@ -14,6 +14,7 @@ Keeps:   1. each second of a job is counted once, as one that it worked or as on
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -24,12 +25,15 @@ from lakeward.base.errors import Cancelled, LeaseLost
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.metrics.specs import JobDoing
 from lakeward.daemon.scheduling.scheduled_job import Job
-from lakeward.daemon.status import JobProgress, JobSpent, JobWait
+from lakeward.daemon.status import JobProgress, JobSpent, JobWait, PhaseSpan
 from lakeward.protocol.progress import Count, DeletedSoFar, Merged, Phase
 
 _TAKEN_SECONDS = 10.0
 """How often the store gets how far a job is: a short one costs it nothing."""
 
+
+_SPANS_MAX = 200
+"""A job that waits looks at the table again and again."""
 
 _LOGGED_SECONDS = 10.0
 """A wait that lasts is in the log, once; most are over before."""
@@ -66,6 +70,7 @@ class JobWatch:
         self._waited = 0.0
         self._phases: dict[Phase, float] = {}
         self._ended_phases: list[tuple[float, float]] = []
+        self._spans: deque[PhaseSpan] = deque(maxlen=_SPANS_MAX)
         self._progress = JobProgress("starting")
 
     @property
@@ -90,6 +95,11 @@ class JobWatch:
     def spent(self) -> JobSpent:
         """What its seconds went into, as far as they are counted."""
         return JobSpent(self._waited, {phase.value: seconds for phase, seconds in self._phases.items()})
+
+    @property
+    def phases(self) -> tuple[PhaseSpan, ...]:
+        """When its newest phases began and ended."""
+        return tuple(self._spans)
 
     def take_progress(self) -> JobProgress | None:
         """How far the job is, where that was not taken in the last seconds; None for one that has just begun."""
@@ -164,6 +174,8 @@ class JobWatch:
     def phase(self, phase: Phase, seconds: float) -> None:
         self._metrics.phase(self.job.table, phase, seconds)
         self._add_phase(phase, seconds)
+        now = self._clock.now()
+        self._spans.append(PhaseSpan(phase, now - seconds, now))
         if phase in (Phase.MERGE, Phase.COMMIT):
             self._holds_work = phase is Phase.MERGE
         if phase is not Phase.SCAN:  # who waits looks at the table again and again

@@ -81,6 +81,7 @@ from lakeward.daemon.status import (
     GOOD_ENDS,
     ConfigStatus,
     LeaseStatus,
+    PhaseSpan,
     ServicePhase,
     ServiceStatus,
     SparkStatus,
@@ -100,6 +101,9 @@ from lakeward.state.records import TargetKind as StoredTarget
 from lakeward.state.store import Store
 
 T = TypeVar("T")
+
+TraceJob = Callable[[JobRecord, Sequence[PhaseSpan]], None]
+"""Takes a job that ended, and its newest phases."""
 
 TICK_SECONDS = 1.0
 """The longest time between two looks at what is due."""
@@ -136,6 +140,7 @@ class DaemonLoop:
         metrics: Metrics,
         clock: Clock,
         log: BoundLogger,
+        trace_job: TraceJob | None = None,
     ) -> None:
         self._settings = settings
         self._scheduler = scheduler
@@ -148,6 +153,7 @@ class DaemonLoop:
         self._leases = leases
         self._find_tables = find_tables
         self._metrics = metrics
+        self._trace_job = trace_job
         self._clock = clock
         self._log = log
 
@@ -784,6 +790,8 @@ class DaemonLoop:
             self._forget(job.table)
         self._log_job_end(ended, report.instants)
         self._recorder.job_ended(ended, report, cost)
+        if self._trace_job is not None:
+            self._trace_job(ended, watch.phases)
 
     def _log_job_end(self, ended: JobRecord, instants: Sequence[str]) -> None:
         assert ended.ended_at is not None, "it has ended"
