@@ -34,7 +34,9 @@ EXAMPLES: Mapping[str, str] = {
     "/costs": "/costs?table=orders",
     "/events": "/events?limit=1",
 }
-"""A request for each path."""
+"""A request for each path that answers at once."""
+STREAM = "/events/stream"
+"""Its answer goes on until the client leaves."""
 ITEMS_SHOWN = 2
 
 HEAD = f"""\
@@ -58,6 +60,13 @@ An error is a problem document (RFC 9457, `application/problem+json`) with the c
 [command line](exit-codes.md): 400 for a parameter, 401 without the token, 404 for what is not there, 503 where the
 store does not answer and the same request may succeed later.
 
+`/events/stream` goes on until the client leaves, as server-sent events: one message for each event, and one named
+`status` for tables that look different than before. A client that reconnects names the event that it had last
+(`Last-Event-ID`, as browsers do) and gets what came since. 32 may be open; others get 503 with `Retry-After`, and ask
+`/events` with `If-None-Match` meanwhile:
+
+    curl -N http://127.0.0.1:8490{API}/events/stream
+
 From Python the same paths are calls, lists come whole, and problems are raised:
 
     client = lakeward.Client("http://127.0.0.1:8490", token=token)
@@ -72,7 +81,11 @@ def described() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, example_store(f"sqlite:///{folder}/lakeward.db") as store:
         client = client_of(STATUS, store)
         document: dict[str, Any] = client.get(f"{API}/openapi.json").json()
-        assert set(document["paths"]) == set(EXAMPLES), "each path has an example"
+        assert set(document["paths"]) == EXAMPLES.keys() | {STREAM}, "each path has an example"
+        (event,) = client.get(f"{API}/events?limit=1").json()
+        messages = f'id: {event["id"]}\ndata: {json.dumps(event)}\n\nevent: status\ndata: {{"tables": ["orders"]}}\n\n'
+        of_stream = document["paths"][STREAM]["get"]["responses"]["200"]["content"]
+        of_stream["text/event-stream"]["example"] = f"{messages}: beat\n\n"
         for path, request in EXAMPLES.items():
             answer = client.get(API + request)
             assert answer.status_code == 200, answer.text

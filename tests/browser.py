@@ -6,10 +6,26 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+_FLAGS = (
+    "--headless",
+    "--no-sandbox",  # tests may run as root, and open only pages of Lakeward
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    # Whatever is not our own address is refused at once, and the console says so.
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+)
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -23,6 +39,20 @@ def find_browser() -> str:
         complain = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
         complain("no Chromium is installed (package chromium; or name a browser in LAKEWARD_BROWSER)")
     return found
+
+
+@contextmanager
+def opened(url: str) -> Iterator[None]:
+    """A page that stays open meanwhile, with its script and what that fetches."""
+    profile = Path(tempfile.mkdtemp(prefix="lakeward-browser-"))
+    flags = [*_FLAGS, f"--user-data-dir={profile}", "--remote-debugging-port=0", url]
+    browser = subprocess.Popen([find_browser(), *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        browser.terminate()
+        browser.wait(timeout=60)
+        shutil.rmtree(profile, ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +70,7 @@ def visit(url: str, *, width: int = 1440, height: int = 1000) -> Visit:
         done = subprocess.run(
             [
                 find_browser(),
-                "--headless",
-                "--no-sandbox",  # tests may run as root, and open only pages of Lakeward
-                "--disable-gpu",
-                "--disable-quic",
-                "--disable-dev-shm-usage",
-                "--no-first-run",
-                "--disable-background-networking",
-                "--disable-component-update",
-                "--disable-sync",
-                # Whatever is not our own address is refused at once, and the console says so.
-                "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+                *_FLAGS,
                 "--enable-logging=stderr",
                 f"--user-data-dir={profile}",
                 f"--window-size={width},{height}",

@@ -436,7 +436,7 @@ class _TableKeys(SettingsSection):
 
     def objective_under(self, planner: Mapping[str, str]) -> float | None:
         """The objective under those settings of the planner: where what pays is merged, the default is longer."""
-        is_default = is_by_cost(planner) and "objective" not in self.model_fields_set
+        is_default = "objective" not in self.model_fields_set and is_by_cost(planner)
         return ERASE_WITHIN if is_default else self.objective
 
     @property

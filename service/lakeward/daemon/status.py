@@ -235,8 +235,10 @@ class TableStatus:
     def objective(self) -> float | None:
         """Seconds that a record may stay unmerged; None where it may for ever, and in shadow: where nothing may be
         written, nothing is promised. The one definition behind pages, metrics and alerts."""
-        in_shadow = TableState.SHADOW in (self.state, *(hold.state for hold in self.outlook.holds))
-        return None if in_shadow else self.served.settings.objective_kept
+        outlook, shadow = self.outlook, TableState.SHADOW
+        if outlook.state is shadow or (outlook.holds and any(hold.state is shadow for hold in outlook.holds)):
+            return None
+        return self.served.settings.objective_kept
 
     @property
     def age_unknown(self) -> str:
@@ -267,7 +269,8 @@ class TableStatus:
 
     def breach_seconds(self, now: float) -> float:
         """Seconds by which the objective is missed; 0 where it is kept, or there is none."""
-        age, objective = self.oldest_unmerged_age(now), self.objective
+        age = self.oldest_unmerged_age(now)
+        objective = None if age is None else self.objective
         return 0.0 if age is None or objective is None else max(0.0, age - objective)
 
 

@@ -180,6 +180,16 @@ class Events:
             _event(row) for row in self._access.rows("events", query.order_by(events.c.id.desc()).limit(limit))
         )
 
+    def after(self, event_id: int, limit: int) -> tuple[EventRecord, ...]:
+        """Events whose id is greater, oldest first."""
+        query = select(events).where(events.c.id > event_id).order_by(events.c.id).limit(limit)
+        return tuple(_event(row) for row in self._access.rows("events", query))
+
+    def newest_id(self) -> int:
+        """The greatest id; 0 where there is no event."""
+        query = select(func.max(events.c.id).label("newest"))
+        return next((int(row.newest or 0) for row in self._access.rows("newest_event", query)), 0)
+
     def of_job(self, job: JobRecord, limit: int = 100) -> tuple[EventRecord, ...]:
         """Events that name the job, oldest first."""
         of = events.c

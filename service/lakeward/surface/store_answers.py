@@ -87,6 +87,14 @@ class StoreAnswers:
         """
         return [EventDocument.of(event) for event in self.store.events.latest(table, limit, before_id=before)]
 
+    def events_after(self, event_id: int, limit: int) -> list[EventDocument]:
+        """Events of all tables whose id is greater, oldest first."""
+        return [EventDocument.of(event) for event in self.store.events.after(event_id, limit)]
+
+    def newest_event(self) -> int:
+        """The greatest id of an event; 0 where there is none."""
+        return self.store.events.newest_id()
+
     def decisions(self, table: str, at: float | None) -> Sequence[DecisionRecord]:
         """The newest, or those of a time."""
         observations = self.store.observations

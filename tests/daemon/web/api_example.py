@@ -5,7 +5,7 @@ Touches: the file of the store.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -63,26 +63,29 @@ def client_of(status: ServiceStatus, store: Store, access: AccessRules | None = 
 
 
 def app_of(
-    status: ServiceStatus,
+    of: ServiceStatus | Callable[[], ServiceStatus],
     store: Store,
     access: AccessRules | None = None,
     registry: CollectorRegistry | None = None,
     clock: SettableClock | None = None,
 ) -> ASGIApp:
+    def status() -> ServiceStatus:
+        return of if isinstance(of, ServiceStatus) else of()
+
     def find(name: str) -> TablePage | None:
-        found = status.table(name)
+        found = status().table(name)
         return None if found is None else detail(found)
 
     clock = clock or SettableClock(NOW)
     stored = StoreAnswers(store, clock)
     return make_http(
         registry=registry or CollectorRegistry(),
-        status=lambda: status,
+        status=status,
         detail=find,
-        job=lambda job_id: job_detail(status, stored, job_id),
+        job=lambda job_id: job_detail(status(), stored, job_id),
         reload=lambda: ReloadOutcome(True),
         take_read=len,
         clock=clock,
-        api=make_api(status=lambda: status, detail=find, stored=stored),
+        api=make_api(status=status, detail=find, stored=stored),
         access=access,
     )

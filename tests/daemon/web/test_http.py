@@ -110,6 +110,7 @@ PATHS = (
     "/-/healthy",
     "/-/ready",
     "/style.css",
+    "/live.js",
     "/icon.svg",
     "/nothing",
     "/tables/x",
@@ -123,7 +124,7 @@ def test_every_answer_has_the_security_headers(client: TestClient, path: str):
 
     for name, content in SECURITY_HEADERS.items():
         assert answer.headers[name] == content
-    kept = path in ("/style.css", "/icon.svg")
+    kept = path in ("/style.css", "/live.js", "/icon.svg")
     assert answer.headers["cache-control"].startswith("max-age" if kept else "no-store")
     assert "server" not in answer.headers
 

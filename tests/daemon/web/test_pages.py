@@ -7,6 +7,7 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,7 @@ from tests.daemon.synthetic_status import (
     LIMITATION,
     NOW,
     backlog,
+    busy_detail,
     decision,
     detail,
     examination,
@@ -359,18 +361,20 @@ def test_concerns_are_few_words_about_what_is_wrong(shown, words):
 
 
 def test_a_page_is_whole_html_and_needs_nothing_from_elsewhere(pages: Pages):
-    """It has one stylesheet and one icon of our own, no script and no style attribute; every table has a caption and
-    scopes."""
+    """It has one stylesheet, one script and one icon of our own, nothing of these in the page, and no style attribute;
+    every table has a caption and scopes."""
     for html in (
         pages.all_tables(service(*varied_tables())),
         pages.all_tables(service()),
-        pages.one_table(detail(), GroupQuery()),
+        pages.one_table(busy_detail(), GroupQuery()),
+        pages.one_job(job_of("j1")),
+        pages.one_job(job_of("j2", spark=None)),
         pages.message("No such page", "x"),
     ):
         page = Page(html)
         assert html.startswith("<!doctype html>") or html.lstrip().startswith("<!doctype html>")
         assert page.all("html")[0]["lang"] == "en"
-        assert not page.all("script")
+        assert not re.sub(r'<script src="/live\.js\?v=\w{12}" defer></script>', "", html).count("<script")
         assert not page.all("img")
         assert all("style" not in attributes for _, attributes in page.tags)
         assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
@@ -390,11 +394,12 @@ def test_times_are_relative_with_utc_behind_them(pages: Pages):
 
 
 def test_a_page_is_made_again_until_a_reader_holds_it_still(pages: Pages):
-    """A meta tag does it, since there is no script."""
+    """A script does it, and without scripts a meta tag."""
     fresh = Page(pages.all_tables(service()))
     held = Page(pages.all_tables(service(), ListQuery(refresh=False)))
 
     assert {"http-equiv": "refresh", "content": "5"} in fresh.all("meta")
+    assert len(fresh.all("noscript")) == len(fresh.all("script")) == 1 and not held.all("script")
     assert not [meta for meta in held.all("meta") if meta.get("http-equiv") == "refresh"]
     held_table = pages.one_table(detail(), GroupQuery(page=2, refresh=False))
     assert "http-equiv" not in held_table
@@ -418,7 +423,7 @@ def test_strangers_words_stay_words(pages: Pages):
         pages.message(evil, evil),
     ):
         page = Page(html)
-        assert not page.all("script")
+        assert all((tag["src"] or "").startswith("/live.js?") for tag in page.all("script"))
         assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
         assert "alert(1)" in page.text
         assert "49" not in page.text.replace("149", "")
@@ -730,3 +735,33 @@ def test_file_groups_are_found_by_a_part_of_their_names(pages: Pages):
     assert head.count("0000001f-95b0-4c8e-8c5e-1f6b0b3a4d55-0") == 1
     assert "find=0000001f-95b0" in query.link(page=2)
     assert "No file group has" in Page(pages.one_table(detail(), GroupQuery(find="none"))).text
+
+
+def test_a_page_can_be_read_aloud_and_used_by_keys(pages: Pages):
+    """There is one `main`, which the first link leads to, and one `h1`; no level of headings is passed over, ids are
+    there once, what a label or a link within the page names is there, each field has a label, each link a text, and
+    each picture that means something a name. Nothing takes the focus out of its order."""
+    for html in (
+        pages.all_tables(service(*varied_tables()), ListQuery(refresh=False)),
+        pages.one_table(busy_detail(), GroupQuery()),
+        pages.one_job(job_of("j1")),
+        pages.one_job(job_of("j2")),
+        pages.message("x", "y"),
+    ):
+        page = Page(html)
+        assert len(page.all("main")) == len(page.all("h1")) == 1
+        assert page.all("a")[0]["href"] == "#main"
+        levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
+        assert all(after <= before + 1 for before, after in pairwise(levels))
+        ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+        assert len(ids) == len(set(ids))
+        named = [
+            attributes[name] for _, attributes in page.tags for name in ("aria-labelledby", "for") if name in attributes
+        ]
+        named += [(tag["href"] or "")[1:] for tag in page.all("a") if (tag["href"] or "").startswith("#")]
+        assert set(named) <= set(ids)
+        labelled = {tag.get("for") for tag in page.all("label")}
+        assert all(tag.get("type") == "hidden" or tag.get("id") in labelled for tag in page.all("input"))
+        assert not re.findall(r"<a [^>]*>\s*</a>", html)
+        assert all("aria-hidden" in tag or tag.get("aria-label") for tag in page.all("svg"))
+        assert all("tabindex" not in attributes for _, attributes in page.tags)

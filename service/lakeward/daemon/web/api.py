@@ -8,7 +8,8 @@
     /tables/NAME/storage              bytes by state, over time
     /tables/NAME/examination          what the doctor found
     /jobs  /jobs/ID                   what runs and ran; one with its card
-    /events  /costs                   what happened; what jobs took, by month
+    /events  /events/stream           what happened; the same as it happens
+    /costs                            what jobs took, by month
     /openapi.json                     all of this, in a form that programs read
 
 An error is a problem document (RFC 9457) with the code that the command line has for it.
@@ -27,14 +28,15 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from urllib.parse import unquote
 
 import structlog
-from fastapi import FastAPI, Path, Query, Request
+from fastapi import FastAPI, Header, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lakeward.base.errors import LakewardError, StoreUnavailable, UsageError
 from lakeward.daemon.status import ServiceStatus, TablePage
+from lakeward.daemon.web.connections import STREAMS_MAX, begin_stream
 from lakeward.daemon.web.document_makers import (
     decision_document,
     group_document,
@@ -42,6 +44,7 @@ from lakeward.daemon.web.document_makers import (
     table_document,
     whole_table,
 )
+from lakeward.daemon.web.event_stream import EventStream
 from lakeward.daemon.web.pages import GroupQuery, groups_of
 from lakeward.daemon.web.table_list import NEEDS_ATTENTION, ListQuery, TableKind, TableSort, kinds_of, tables_of
 from lakeward.surface.documents import API, Document, EventDocument, JobDocument, MonthDocument
@@ -113,6 +116,7 @@ def make_api(
         responses={400: {"model": ProblemDocument}, 404: {"model": ProblemDocument}, 503: {"model": ProblemDocument}},
     )
     get = partial(api.get, response_model_exclude_unset=True)
+    stream = EventStream(stored, status)
 
     def page_of(table: str) -> TablePage:
         found = detail(_of_path(table))
@@ -200,13 +204,56 @@ def make_api(
     def costs(table: OfTable = None) -> list[MonthDocument]:
         return stored.costs(asked(table))
 
-    @get("/events", tags=["events"], summary="What happened, the newest first")
+    @get(
+        "/events",
+        tags=["events"],
+        summary="What happened, the newest first",
+        response_model=list[EventDocument],
+        responses={304: {"description": "As the client has it, by `If-None-Match`."}},
+    )
     def events(
+        request: Request,
+        response: Response,
         table: OfTable = None,
         limit: Limit = _LIMIT,
         before: Annotated[int | None, Query(description="Only events whose id is less.")] = None,
-    ) -> list[EventDocument]:
-        return stored.events(asked(table), limit, before)
+    ) -> Any:
+        found = stored.events(asked(table), limit, before)
+        # An event never changes, so the first, the last and their number say which ones these are.
+        response.headers["ETag"] = tag = f'"{found[0].id}-{found[-1].id}-{len(found)}"' if found else '"none"'
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers={"ETag": tag})
+        return found
+
+    @api.get(
+        "/events/stream",
+        tags=["events"],
+        summary="What happens, as it happens: server-sent events",
+        response_class=StreamingResponse,
+        responses={200: {"content": {"text/event-stream": {}}}},
+    )
+    async def event_stream(
+        request: Request,
+        table: OfTable = None,
+        last_event_id: Annotated[
+            str | None, Header(description="The id of the event that the client had last.")
+        ] = None,
+    ) -> Response:
+        """Each message without a name is an event, with its id. One that is named `status` says which tables look
+        different than before; `tables` is null where there are many. A line that begins with `:` only says that the
+        daemon is there."""
+        name = asked(table)
+        if not begin_stream(request.scope):
+            return problem(
+                503,
+                "There is no room for another stream of events.",
+                why=f"{STREAMS_MAX} are open, or fewer where this process may not have so many files open.",
+                remedy=f"Ask again later, or GET {API}/events with If-None-Match.",
+                headers={"Retry-After": "30"},
+            )
+        after = int(last_event_id) if last_event_id is not None and last_event_id.isdecimal() else None
+        messages = stream.messages(after, lambda of: name is None or of == name)
+        return StreamingResponse(messages, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
     _answer_problems(api)
     description = api.openapi

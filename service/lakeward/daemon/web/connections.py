@@ -1,12 +1,15 @@
 """Connections to the daemon's HTTP API: how many there may be, how long each may take, and what is said of the rest.
 
     made --header_seconds--> request is there --answer_seconds--> answered --idle_seconds--> next request, or the end
+                                     `--it is a stream of events: stream_seconds--> cut off, and the client comes again
 
 A connection that is too slow is cut off. Where there are too many, the one that has been silent the longest makes room,
-so that a crowd of half-open ones does not keep the next probe from its answer.
+so that a crowd of half-open ones does not keep the next probe from its answer. Streams of events are silent for long,
+and are counted by themselves: none makes room for others, and no others make room for them.
 
 Touches: the connections; the log, once a minute for each kind of trouble.
-Keeps:   1. there are never more than `connections_max`, so that files and stores have descriptors left;
+Keeps:   1. there are never more than `connections_max`, and `streams_max` streams beside them, so that files and stores
+            have descriptors left;
          2. no connection lives longer than its requests and these times, whatever its other end sends or does not read;
          3. trouble that comes a thousand times a second is logged once a minute, with how often it came.
 """
@@ -24,9 +27,12 @@ from typing import Any
 
 import structlog
 import uvicorn
+from starlette.types import Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 SAY_SECONDS = 60.0
+
+STREAMS_MAX = 32
 
 _CONNECTIONS_MAX = 64
 _CONNECTIONS_MIN = 4
@@ -41,7 +47,8 @@ _log = structlog.stdlib.get_logger(__name__)
 def connections_for(descriptors: int) -> int:
     """How many connections a process that may have so many descriptors can afford.
 
-    As many again may have been taken before others are cut off, so that all of them are at most an eighth.
+    As many again may have been taken before others are cut off, so that all of them are at most an eighth. Streams are
+    half as many.
     """
     return max(_CONNECTIONS_MIN, min(_CONNECTIONS_MAX, descriptors // _SHARE_OF_DESCRIPTORS))
 
@@ -59,6 +66,12 @@ class ConnectionLimits:
     """Seconds from there until the answer is handed over."""
     idle_seconds: float = 10.0
     """Seconds from there until something comes; the server itself ends it a little sooner."""
+    stream_seconds: float = 3600.0
+    """Seconds that a stream of events lasts; its client connects again, and misses nothing."""
+
+    @property
+    def streams_max(self) -> int:
+        return min(STREAMS_MAX, self.connections_max // 2)
 
 
 class Seldom:
@@ -87,6 +100,7 @@ class _Phase(Enum):
     HEADER = "no whole request came"
     ANSWER = "its answer was not read"
     IDLE = "nothing came"
+    STREAM = "its time is over"
 
 
 class BoundedConnection(H11Protocol):
@@ -104,7 +118,11 @@ class BoundedConnection(H11Protocol):
     @property
     def is_waiting(self) -> bool:
         """For its other end, and not the other way round."""
-        return not self.is_cut and self._phase is not _Phase.ANSWER
+        return not self.is_cut and self._phase in (_Phase.HEADER, _Phase.IDLE)
+
+    @property
+    def is_stream(self) -> bool:
+        return not self.is_cut and self._phase is _Phase.STREAM
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         has_room = self._has_room()
@@ -141,6 +159,15 @@ class BoundedConnection(H11Protocol):
     def _begin_if_new(self, before: object) -> None:
         if self.cycle is not before and self.cycle is not None and not self.cycle.response_complete:
             self._enter(_Phase.ANSWER)
+            # The app runs only after this, and asks for it where the answer is to be a stream.
+            self.scope.setdefault("extensions", {})[_EXTENSION] = {"begin": self._begin_stream}
+
+    def _begin_stream(self) -> bool:
+        """Whether there is room for one more; this connection is one from now on."""
+        if sum(other.is_stream for other in _bounded(self.connections)) >= self._limits.streams_max:
+            return False
+        self._enter(_Phase.STREAM)
+        return True
 
     def _enter(self, phase: _Phase) -> None:
         self._phase = phase
@@ -151,12 +178,13 @@ class BoundedConnection(H11Protocol):
             _Phase.HEADER: self._limits.header_seconds,
             _Phase.ANSWER: self._limits.answer_seconds,
             _Phase.IDLE: self._limits.idle_seconds,
+            _Phase.STREAM: self._limits.stream_seconds,
         }[phase]
         self._timer = self.loop.call_later(seconds, self.cut, phase.value)
 
     def _has_room(self) -> bool:
         """Make it, if need be."""
-        others = list(_bounded(self.connections))
+        others = [other for other in _bounded(self.connections) if not other.is_stream]
         if sum(not other.is_cut for other in others) < self._limits.connections_max:
             return True
         waiting = [other for other in others if other.is_waiting]
@@ -164,6 +192,16 @@ class BoundedConnection(H11Protocol):
             return False
         min(waiting, key=lambda other: other._since).cut("others came")
         return True
+
+
+_EXTENSION = "lakeward.stream"
+
+
+def begin_stream(scope: Scope) -> bool:
+    """Whether the answer to a request may be a stream of events, which lasts as long as its client wants; one of a
+    server without connections of its own, such as that of a test, may."""
+    offered = scope.get("extensions", {}).get(_EXTENSION)
+    return True if offered is None else bool(offered["begin"]())
 
 
 TICK_SECONDS = 0.5
@@ -190,6 +228,8 @@ class BoundedServer(uvicorn.Server):
             listening.listen(_QUEUE)
 
     async def shutdown(self, sockets: Any = None) -> None:
+        for stream in [one for one in _bounded(self.server_state.connections) if one.is_stream]:
+            stream.transport.abort()  # it would be waited for
         await super().shutdown(sockets)
         self._logger.removeFilter(self._is_due)
 

@@ -5,13 +5,14 @@ It runs on a thread of its own and reads values that the loop left (`daemon/stat
     /                        all tables                 /-/healthy  /healthz  /livez    the loop runs
     /tables/NAME  /jobs/ID   one of them                /-/ready    /readyz             tables are serviced
     /metrics                 text or OpenMetrics        /-/reload   POST, same origin   read the configuration again
-    /style.css  /icon.svg    /openapi.json              /api/v1alpha/…      for programs (`daemon/web/api.py`)
-                                                        /-/reads    POST, same origin   a read that an engine reports
+    /style.css  /live.js  /icon.svg                     /-/reads    POST, same origin   a read that an engine reports
+    /openapi.json            /api/v1alpha/…             for programs (`daemon/web/api.py`)
 
 Who may ask is in `daemon/web/access.py`, how many at a time in `daemon/web/connections.py`.
 
 Touches: one TCP port.
-Keeps:   1. every answer has the same security headers, errors included, and lets nothing be kept but the stylesheet;
+Keeps:   1. every answer has the same security headers, errors included, and only stylesheet, script and icon may be
+            kept;
          2. nothing but POST /-/reload and /-/reads has an effect, and no page of another origin can ask for them;
          3. an answer never holds a traceback;
          4. what is refused for its host or for want of a token says nothing about any table, not even that it is there.
@@ -58,8 +59,8 @@ LOOP_SILENT_SECONDS_MAX = 60.0
 
 SECURITY_HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": (
-        "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; "
-        "frame-ancestors 'none'"
+        "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
+        "form-action 'self'; frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -173,6 +174,11 @@ def make_http(
             pages.stylesheet, "text/css; charset=utf-8", headers={"Cache-Control": "max-age=31536000, immutable"}
         )
 
+    def live(request: Request) -> Response:
+        return _answer(
+            pages.script, "text/javascript; charset=utf-8", headers={"Cache-Control": "max-age=31536000, immutable"}
+        )
+
     def icon(request: Request) -> Response:
         return _answer(pages.icon, "image/svg+xml", headers={"Cache-Control": "max-age=86400"})
 
@@ -208,6 +214,7 @@ def make_http(
             route("/-/reload", reload_, "POST"),
             Route("/-/reads", reads, methods=["POST"]),
             route("/style.css", style),
+            route("/live.js", live),
             route("/icon.svg", icon),
             route("/openapi.json", description),
             Mount(API, api),

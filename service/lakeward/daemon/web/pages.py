@@ -1,7 +1,7 @@
 """The pages that people read: all tables, one table, and one job. HTML made here, read anywhere.
 
-A page is one answer: no script, nothing fetched from elsewhere, and beside the stylesheet nothing fetched at all. It
-says what it says without the stylesheet, too. State is shown by a word, a shape and a colour, in that order.
+A page is one answer, and nothing is fetched from elsewhere. It says what it says without the stylesheet and without the
+script, which only keeps it live. State is shown by a word, a shape and a colour, in that order.
 
 A service that has a section of its own on a table's page keeps it as `page.html` in its folder, and reads there what it
 remembers of the table (`memory`).
@@ -274,6 +274,7 @@ class Pages:
 
     def __init__(self) -> None:
         self.stylesheet = (TEMPLATES / "style.css").read_bytes()
+        self.script = (TEMPLATES / "live.js").read_bytes()
         self.icon = (TEMPLATES / "icon.svg").read_bytes()
         counting = counting_service()
         self._states = () if counting is None else counting.states
@@ -302,8 +303,9 @@ class Pages:
             job_link=job_link,
         )
         self._templates.globals.update(
-            # A changed stylesheet has another address, so that browsers may keep it.
+            # A changed stylesheet or script has another address, so that browsers may keep it.
             style_link="/style.css?v=" + hashlib.sha256(self.stylesheet).hexdigest()[:12],
+            live_link="/live.js?v=" + hashlib.sha256(self.script).hexdigest()[:12],
             state_signs=STATE_SIGNS,
             end_signs=END_SIGNS,
             choice_signs=CHOICE_SIGNS,

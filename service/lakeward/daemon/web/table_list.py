@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
+from typing import Any
 from urllib.parse import urlencode
 
 from lakeward.base.quantities import format_count
@@ -19,6 +21,7 @@ from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.status import JobEnd, ServiceStatus, TableStatus
 from lakeward.daemon.web.list_page import ListPage, cut_page, page_number
 from lakeward.daemon.web.signs import END_SIGNS, STATE_SIGNS, Tone, format_duration, label_service
+from lakeward.services.service import Service
 from lakeward.services.services import load_services
 from lakeward.services.together.doctor.diagnosis import Grade
 
@@ -41,7 +44,7 @@ def concerns(table: TableStatus, now: float) -> tuple[str, ...]:
         found.append(f"refused: {', '.join(label_service(service) for service in table.outlook.refused)}")
     if table.backlog is not None and (number := table.backlog.damaged_files):
         found.append(format_count(number, "damaged file"))
-    for service in load_services():
+    for service in _concerned_services():
         if service.kind in table.remembered:
             found += service.concerns(table.remembered[service.kind])
     if (examination := table.examination) is not None and examination.document is not None:
@@ -58,6 +61,12 @@ def concerns(table: TableStatus, now: float) -> tuple[str, ...]:
     if last is not None and last.result in _BAD_ENDS and table.state is not TableState.REFUSED:
         found.append(f"last {label_service(last.service)}: {END_SIGNS[last.result].word}")
     return tuple(found)
+
+
+@cache
+def _concerned_services() -> tuple[Service[Any], ...]:
+    """Services that can have a concern at all: of three thousand tables each is asked for each page."""
+    return tuple(each for each in load_services() if type(each).concerns is not Service.concerns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +103,9 @@ def summarise(status: ServiceStatus) -> Summary:
 
 def part_of_objective(table: TableStatus, now: float) -> float:
     """The age of the oldest unmerged record over what the objective allows; 0 where there is none."""
-    if table.objective is None:
-        return 0.0
-    return (table.oldest_unmerged_age(now) or 0.0) / max(table.objective, 1.0)
+    age = table.oldest_unmerged_age(now)
+    objective = table.objective if age else None
+    return 0.0 if age is None or objective is None else age / max(objective, 1.0)
 
 
 class TableKind(StrEnum):
