@@ -98,10 +98,13 @@ COMMANDS: Sequence[tuple[str, Sequence[str]]] = (
     ("events", ("--url", "{store}")),
     ("job", ("j1", "--url", "{store}")),
     ("costs", ("--url", "{store}")),
+    ("learn-reads", ("{log}", "--url", "{store}")),
     ("version", ()),
 )
 
-MAPS = frozenset({"numbers", "deleted", "replaced", "properties", "reasons", "phases", "merges", "forms", "looked_at"})
+MAPS = frozenset(
+    {"numbers", "deleted", "replaced", "properties", "reasons", "phases", "merges", "forms", "looked_at", "counted"}
+)
 """Fields whose keys are data."""
 
 
@@ -119,6 +122,8 @@ def _documents() -> Iterator[tuple[str, Any]]:
         table, config = copy_golden("v9_metadata", Path(folder) / "orders"), Path(folder) / "lakeward.toml"
         config.write_text(f'[[tables]]\nname = "orders"\npath = "{table}"\n')
         names = {"table": str(table), "config": str(config), "store": f"sqlite:///{folder}/lakeward.db"}
+        names["log"] = f"{folder}/app-1"
+        Path(names["log"]).touch()
         names |= {"trace": f"{folder}/orders.trace", "record": f"{folder}/new.trace"}
         names |= {name: f"{folder}/{name}" for name in ("keys", "gone", "receipt", "signing")}
         for name, text in {"keys": KEY, "gone": "no-such-key", "signing": "k" * 32}.items():

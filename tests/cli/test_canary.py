@@ -138,6 +138,7 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "job": [("j1",), ("j1", "--url", AWAY)],
     "costs": [(), ("--url", AWAY)],
     "events": [(), ("--url", AWAY)],
+    "learn-reads": [("no-such",), ("no-such", "--url", AWAY)],
     "config check": [("CONFIG",), ("BROKEN",)],
     "config show": [("CONFIG",), ("BROKEN",)],
     "config schema": [()],

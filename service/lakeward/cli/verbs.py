@@ -71,6 +71,7 @@ _OWN: Mapping[str, tuple[Verb, ...]] = {
         Verb("job", "daemon.history_commands:job", "4f2c-17"),
         Verb("costs", "daemon.history_commands:costs", "orders"),
         Verb("events", "daemon.history_commands:events", "orders --limit 20"),
+        Verb("learn-reads", "daemon.learn_reads_command:learn_reads", "/var/spark/events"),
         Verb(
             "config",
             help="The daemon's configuration: check it, show the effective values.",

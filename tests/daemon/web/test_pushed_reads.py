@@ -9,7 +9,8 @@ import pytest
 
 from lakeward.base.errors import NotFound, UsageError
 from lakeward.base.quantities import format_iso_time
-from lakeward.daemon.web.pushed_reads import LATE_SECONDS_MAX, PARTITIONS_MAX, PushedReads
+from lakeward.daemon.web.pushed_reads import PARTITIONS_MAX, PushedReads
+from lakeward.services.compaction.plan.learned_reads import READ_AGE_SECONDS_MAX
 from tests.clocks import SettableClock
 
 NOW = 1_800_000_000.0
@@ -77,7 +78,7 @@ def test_what_no_reader_asked_for_does_not_count(changed: dict[str, str]) -> Non
         ({"time": 7}, "time must be an ISO 8601 time"),
         ({"time": "today"}, "time must be an ISO 8601 time"),
         ({"time": "2026-11-21T06:00:00"}, "with its zone"),
-        ({"time": format_iso_time(NOW - LATE_SECONDS_MAX - 1)}, "within the last day"),
+        ({"time": format_iso_time(NOW - READ_AGE_SECONDS_MAX - 1)}, "within the last day"),
         ({"time": format_iso_time(NOW + 3600)}, "within the last day"),
         ({"files": 7}, "'files', which is no key"),
     ],

@@ -19,23 +19,18 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import NotFound, UsageError
-from lakeward.base.quantities import DAY_SECONDS
-from lakeward.services.compaction.plan.learned_reads import WHOLE_TABLE
+from lakeward.services.compaction.plan.learned_reads import READ_AGE_SECONDS_MAX, WHOLE_TABLE, is_reader
 
 REPORT_BYTES_MAX = 64 * 1024
 PARTITIONS_MAX = 1000
 """Partitions of one report."""
 NAME_LENGTH_MAX = 200
-LATE_SECONDS_MAX = DAY_SECONDS
-"""How old a read may be: the store knows for longer which ones it has counted."""
 EARLY_SECONDS_MAX = 600.0
 """How far the clock of an engine may be ahead."""
-OWN = "lakeward*"
 
 _KEYS = {"requester", "application", "table", "partitions", "time"}
 _LIKE = 'Send {"requester": "bi", "application": "dashboard-7", "table": "orders", "partitions": ["day=2026-11-21"]}.'
@@ -79,9 +74,7 @@ class PushedReads:
         base_path = self._base_path_of(report.table)
         if base_path is None:
             raise NotFound(f"No table is watched under the name {report.table!r}.")
-        left_out = (OWN, *self._not_readers(report.table, base_path))
-        names = report.requester.lower(), report.application.lower()
-        if any(fnmatchcase(name, pattern.lower()) for name in names for pattern in left_out):
+        if not is_reader(report.requester, report.application, self._not_readers(report.table, base_path)):
             return 0
         return self._record(
             report.table,
@@ -145,7 +138,7 @@ def _time(found: object, now: float) -> float:
     if moment is None or moment.tzinfo is None:
         raise UsageError("time must be an ISO 8601 time with its zone, such as 2026-11-21T06:00:00Z.", remedy=_LIKE)
     at = moment.timestamp()
-    if not now - LATE_SECONDS_MAX <= at <= now + EARLY_SECONDS_MAX:
+    if not now - READ_AGE_SECONDS_MAX <= at <= now + EARLY_SECONDS_MAX:
         raise UsageError(
             "time must be within the last day.",
             why="A read counts once, which is known for two days.",

@@ -20,6 +20,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Protocol
 
 from lakeward.base.quantities import DAY_SECONDS
@@ -30,6 +31,9 @@ WHOLE_TABLE = "*"
 AGE_DAYS = 14.0
 DAYS_MAX = 28
 """Days that are looked at."""
+READ_AGE_SECONDS_MAX = DAY_SECONDS
+"""How old a read may be that is counted: the store knows for longer which ones it has."""
+OWN = "lakeward*"
 SILENT_DAYS = 14
 """Without any read of the table for so long, who reports is taken to be silent."""
 
@@ -59,6 +63,16 @@ class LearnedReads:
     def per_day(self, partition_path: str) -> float:
         seen = self.weighted_reads.get(partition_path, 0.0) + self.weighted_reads.get(WHOLE_TABLE, 0.0)
         return (READS_PER_DAY + seen) / (1 + self.weighted_days)
+
+
+def is_reader(requester: str, application: str, left_out: Iterable[str]) -> bool:
+    """Whether reads of these names count.
+
+    Args:
+        left_out: patterns of the names of writers and services; Lakeward's own are among them.
+    """
+    names = requester.lower(), application.lower()
+    return not any(fnmatchcase(name, pattern.lower()) for name in names for pattern in (OWN, *left_out))
 
 
 def day_of_time(at: float) -> int:
