@@ -8,6 +8,7 @@ from typing import Any
 
 from lakeward.config.job_card import card_of
 from lakeward.config.settings import LockSettings, TableSettings, Writers
+from lakeward.daemon.backlog_history import BacklogHistory
 from lakeward.daemon.scheduling.demand import Demand
 from lakeward.daemon.scheduling.outlook import Outlook
 from lakeward.daemon.scheduling.scheduled_job import Job
@@ -15,9 +16,11 @@ from lakeward.daemon.scheduling.table_state import ParkedGroup, TableState
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import (
     ConfigStatus,
+    DayTotal,
     EventStatus,
     GroupStatus,
     HoldStatus,
+    InstantMark,
     JobEnd,
     JobPage,
     JobProgress,
@@ -27,6 +30,7 @@ from lakeward.daemon.status import (
     PlanStatus,
     ServicePhase,
     ServiceStatus,
+    SettingLine,
     SparkState,
     SparkStatus,
     StorageSample,
@@ -59,6 +63,7 @@ from lakeward.table.backlog import Backlog, GroupBacklog, PendingPlan
 NOW = 1_800_000_000.0
 
 MIB = 2**20
+DAY = 86_400
 
 
 def backlog(**changes: Any) -> Backlog:
@@ -282,7 +287,12 @@ def varied_tables() -> tuple[TableStatus, ...]:
     group = ("dt=2027-01-14", "5c1e4f0a-95b0-4c8e-8c5e-1f6b0b3a4d55-0")
     return (
         table(
-            "orders", TableState.RUNNING, "A compaction runs.", running=(running_job(),), outlook={"next_action": ""}
+            "orders",
+            TableState.RUNNING,
+            "A compaction runs.",
+            running=(running_job(),),
+            outlook={"next_action": "", "demand": Demand(12, 60 << 30, 30 << 30)},
+            history=a_history(),
         ),
         table(
             "customers",
@@ -491,6 +501,7 @@ def busy_detail() -> TablePage:
         running=(waiting_job(),),
         outlook={"next_action": "end of compaction", "next_action_at": None, "scan_overdue": True},
         examination=examination("warning"),
+        history=a_history(),
     )
     months = (
         MonthlyCost(
@@ -505,7 +516,35 @@ def busy_detail() -> TablePage:
         replace(job("orders"), id=f"e{number}", service=service, began_at=NOW - 200 - 600 * number)
         for number, service in enumerate(services)
     )
-    return replace(usual, ended=ended)
+    days = tuple(
+        DayTotal(
+            NOW // 86_400 * 86_400 - 86_400 * ago, 14, (20 + ago % 5) << 30, (3 + ago % 7) << 30, 700.0 + 30 * ago, 9e3
+        )
+        for ago in range(29, -1, -1)
+        if ago != 12
+    )
+    settings = (SettingLine('interval = "10s"', "default"), SettingLine('objective = "1h"', "lakeward.toml:12:1"))
+    return replace(usual, ended=ended, timeline=instants(), days=days, settings=settings)
+
+
+def instants() -> tuple[InstantMark, ...]:
+    """A day of deltacommits, with services among them and a compaction under way."""
+    actions = [("deltacommit", False)] * 5 + [("commit", True), ("clean", True), ("deltacommit", False)]
+    marks = []
+    for number in range(120):
+        action, is_own = actions[number % 8]
+        marks.append(InstantMark(f"{number:017}", action, "completed", NOW - 86_400 + 700 * number, is_own))
+    return (*marks, InstantMark(f"{999:017}", "compaction", "inflight", NOW - 300, True))
+
+
+def a_history() -> BacklogHistory:
+    """An hour and a half in which logs gathered and were merged twice."""
+    history = BacklogHistory()
+    for minute in range(90):
+        since = minute % 40
+        seen = backlog(log_bytes=since * 9 * MIB, read_amplification=1 + since / 200, oldest_unmerged_at=NOW - 60 * 90)
+        history = history.seen(NOW - 60 * (90 - minute), seen)
+    return history
 
 
 COST = CostRecord(

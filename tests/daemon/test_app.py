@@ -162,11 +162,19 @@ def test_a_day_in_the_life(
     status, page = daemon.get(f"/tables/{urllib.parse.quote(str(folder / 'tables/orders'), safe='')}")
     assert (status, "no logs to merge" in page) == (200, True)
     assert "no logs to merge" in daemon.get("/tables/orders")[1], "its short name has the same page"
-
+    job = re.search(r'href="(/jobs/[^"]+)"', page)
+    assert job is not None
+    status, of_job = daemon.get(job[1])
+    assert status == 200 and "committed" in of_job and "</svg> merged</th>" in of_job
+    place = re.search(r"interval = &#34;1s&#34;</code></th><td[^>]*>([^<]*)</td>", page)
     good = daemon.config.read_text()
+    line = good.splitlines().index('interval = "1s"') + 1
+    where = f"lakeward.toml:{line}:"
+    assert place is not None and where in place[1]
+
     daemon.config.write_text(good.replace('interval = "1s"', 'interval = "1 fortnight"'))
     status, answer = daemon.get("/-/reload", method="POST")
-    assert status == 500 and "lakeward.toml:15:" in answer, answer
+    assert status == 500 and where in answer, answer
     daemon.wait_until("/metrics", "lakeward_config_last_reload_successful 0.0")
     daemon.config.write_text(good.replace('interval = "1s"', 'interval = "2s"'))
     daemon.process.send_signal(signal.SIGHUP)
@@ -174,6 +182,7 @@ def test_a_day_in_the_life(
     assert '"defaults.interval"' in daemon.log
     monkeypatch.setenv("LAKEWARD__SERVICE__LISTEN", daemon.address.removeprefix("http://"))
     assert run(["reload", "--config", str(daemon.config)]) == 0
+    assert "interval = &#34;2s&#34;" in daemon.get("/tables/orders")[1], "those that were reloaded"
     daemon.wait_for('"event": "configuration reloaded"', times=2)
     assert "has reloaded its configuration" in capfd.readouterr().out
 

@@ -14,6 +14,7 @@ from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.status_report import limitations, table_detail
 from lakeward.services.compaction.plan.decision import Reason
 from lakeward.state.records import (
+    AttemptRecord,
     ControlKind,
     ControlRecord,
     CostRecord,
@@ -29,7 +30,7 @@ from lakeward.table.backlog import GroupBacklog
 from lakeward.table.file_group import FrozenGroup
 from tests.clocks import SettableClock
 from tests.daemon import synthetic_status as synthetic
-from tests.synthetic_table import file_group, minute, snapshot_of
+from tests.synthetic_table import completed, file_group, minute, snapshot_of
 
 NOW = synthetic.NOW
 GROUP = ("p", "fg1")
@@ -263,3 +264,40 @@ def test_a_pause_of_another_table_holds_nothing_here(store: Store) -> None:
     store.controls.add(pause)
     store.controls.add(replace(pause, kind=ControlKind.RESUME, target="orders"))
     assert table_detail(synthetic.table("orders"), None, store, at=NOW).holds == ()
+
+
+def test_the_timeline_says_whose_instants_are(store: Store) -> None:
+    """An instant is Lakeward's where a job or an attempt of one made it; all stand in the order of their times, and a
+    name that is no time is left out."""
+    times = [minute(number) for number in range(1, 5)]
+    store.jobs.begin(JobRecord("j1", "orders", "compaction", NOW - 9))
+    store.jobs.end("j1", "committed", None, at=NOW, instant=times[1])
+    store.jobs.record_attempt(AttemptRecord("j1-0", "j1", NOW - 9, times[2]))
+    store.jobs.begin(JobRecord("j2", "other", "compaction", NOW - 9, instant=times[0]))
+    written = [instant for each in ("00000000000001", *times) for instant in completed(each, "deltacommit")]
+    snapshot = snapshot_of([], written)
+    known = frozenset((times[1], times[2]))
+    assert store.jobs.instants("orders", 0.0) == known
+
+    marks = table_detail(synthetic.table("orders"), snapshot, store, at=NOW).timeline
+
+    assert [mark.time for mark in marks] == sorted(mark.time for mark in marks)
+    assert {mark.time for mark in marks} == set(times)
+    assert {mark.time for mark in marks if mark.is_own} == known
+    assert all(mark.state == "completed" for mark in marks)
+    assert table_detail(synthetic.table("orders"), None, store, at=NOW).timeline == ()
+
+
+def test_days_are_sums_of_the_jobs_that_ended_on_them(store: Store) -> None:
+    """In UTC, for thirty days; what ended after the status is left out."""
+    day = NOW // 86_400 * 86_400
+    for number, (at, written) in enumerate(
+        ((day + 1, 5), (day + 2, 7), (day - 1, 11), (day - 40 * 86_400, 13), (NOW + 1, 17))
+    ):
+        cost = CostRecord(f"c{number}", "orders", "compaction", "2027-01", at, "committed", 1.0, written_bytes=written)
+        store.jobs.record_cost(replace(cost, cpu_seconds=2.0, saved_seconds_a_day=3.0))
+
+    days = table_detail(synthetic.table("orders"), None, store, at=NOW).days
+
+    assert [(each.at, each.jobs, each.written_bytes) for each in days] == [(day - 86_400, 1, 11), (day, 2, 12)]
+    assert (days[1].core_seconds, days[1].saved_seconds_a_day) == (4.0, 6.0)

@@ -10,14 +10,14 @@ Keeps:   what is handed back is either complete and valid, or nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import BaseModel
 
-from lakeward.config.file import ConfigProblem, read_config
+from lakeward.config.file import ConfigProblem, Origin, read_config
 from lakeward.config.reference import model_of, sections
-from lakeward.config.settings import Settings
+from lakeward.config.settings import KeyPath, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,8 @@ class Reloaded:
     """Keys that have another value now."""
     needs_restart: tuple[str, ...] = ()
     """Keys that the file would change, and that keep their value until a restart."""
+    origins: Mapping[KeyPath, Origin] = field(default_factory=dict)
+    """The origin of every value that was given."""
 
 
 def reload(
@@ -46,14 +48,15 @@ def reload(
         _with_fixed(reading.settings, current, needs_restart),
         changed=tuple(key for key in different if key not in needs_restart),
         needs_restart=needs_restart,
+        origins=reading.origins,
     )
 
 
 def _differences(old: Settings, new: Settings) -> Iterator[str]:
     """`service.grace`, and `tables` for whatever differs among the overrides."""
-    for name, field in Settings.model_fields.items():
+    for name, described in Settings.model_fields.items():
         before, after = getattr(old, name), getattr(new, name)
-        if model_of(field.annotation) is None or not isinstance(before, BaseModel):
+        if model_of(described.annotation) is None or not isinstance(before, BaseModel):
             if before != after or [given.model_fields_set for given in before] != [
                 given.model_fields_set for given in after
             ]:

@@ -39,10 +39,12 @@ from prometheus_client import CollectorRegistry
 from lakeward.base.clock import Clock, SystemClock
 from lakeward.base.kernel_process import KernelProcess, is_needed
 from lakeward.base.printable import names_secret, secrets_around
-from lakeward.config.file import load_settings, no_tables, wrong_configuration
+from lakeward.config.effective import table_settings
+from lakeward.config.file import no_tables, read_config, wrong_configuration
 from lakeward.config.reload import reload
 from lakeward.config.settings import Settings
 from lakeward.daemon.engines import Engines
+from lakeward.daemon.fleet_month import FleetMonth
 from lakeward.daemon.job_detail import job_detail
 from lakeward.daemon.kernels import Kernels
 from lakeward.daemon.log import configure_logging
@@ -52,7 +54,15 @@ from lakeward.daemon.loop.leases import LEASE_SECONDS, Leases
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.runner import Lane, ThreadRunner
 from lakeward.daemon.scheduling.scheduler import Scheduler
-from lakeward.daemon.status import ConfigStatus, Limitation, ReloadOutcome, ServicePhase, ServiceStatus, TablePage
+from lakeward.daemon.status import (
+    ConfigStatus,
+    Limitation,
+    ReloadOutcome,
+    ServicePhase,
+    ServiceStatus,
+    SettingLine,
+    TablePage,
+)
 from lakeward.daemon.status_report import table_detail
 from lakeward.daemon.web.access import access_to
 from lakeward.daemon.web.api import make_api
@@ -161,7 +171,10 @@ class App:
         self._environ = environ
         self._overrides = dict(overrides or {})
         self._clock = clock or SystemClock()
-        self._settings = load_settings(config_path, environ, self._overrides)
+        reading = read_config(config_path, environ, self._overrides)
+        if reading.settings is None:
+            raise wrong_configuration(config_path, reading.problems)
+        self._settings, self._origins = reading.settings, reading.origins
         self._signals = _Signals()
         self._phase = ServicePhase.STARTING
         self._reloading = threading.Lock()
@@ -281,6 +294,7 @@ class App:
                 take_read=reads.take,
                 clock=clock,
                 api=make_api(status=self._board.read, detail=self._detail, stored=stored),
+                month=FleetMonth(lambda since: store.jobs.monthly_costs(since=since), clock).read,
                 access=access_to(settings.service.listen, hosts=settings.http.hosts, token=settings.http_token),
             )
             server = HttpServer(http, settings.service.listen)
@@ -429,7 +443,7 @@ class App:
                 self._log.error("configuration not reloaded", problems=list(problems))
                 self._show_after(lambda: None)
                 return ReloadOutcome(False, problems)
-            self._settings = reloaded.settings
+            self._settings, self._origins = reloaded.settings, reloaded.origins
             _configure_logging(reloaded.settings)
             self._engines.apply(reloaded.settings)
             self._config = ConfigStatus(self._config.path, self._clock.now())
@@ -476,7 +490,15 @@ class App:
         table = status.table(name)
         if table is None:
             return None
-        return table_detail(table, self._worker.snapshot(table.name), self._store, at=status.at)
+        lines, _ = table_settings(self._settings, self._origins, table.served.base_path)
+        return table_detail(
+            table,
+            self._worker.snapshot(table.name),
+            self._store,
+            at=status.at,
+            settings=[SettingLine(text.removeprefix("# "), where) for text, where in lines if where],
+            cores=status.cores,
+        )
 
     def _store_operation(self, name: str, seconds: float, outcome: str) -> None:
         self._metrics.store_operation(name, seconds, failed=outcome != "ok")

@@ -24,13 +24,14 @@ Keeps:   1. values never change, so a page or a scrape is of one moment;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from lakeward.config.job_card import Card
 from lakeward.config.short_name import find_by_short_name
+from lakeward.daemon.backlog_history import BacklogHistory
 from lakeward.daemon.scheduling.outlook import Outlook
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.scheduling.table_state import TableState
@@ -203,6 +204,8 @@ class TableStatus:
     """What each service remembers of the table."""
     examination: ExaminationRecord | None = None
     """The doctor's newest, which says nothing before the first; None where the store has not said it."""
+    history: BacklogHistory = field(default_factory=BacklogHistory)
+    """How the backlog went since this daemon watches the table."""
 
     @property
     def name(self) -> str:
@@ -323,6 +326,8 @@ class ServiceStatus:
     """Permits for all running operations together."""
     memory_reserved_bytes: int = 0
     spark: SparkStatus = field(default_factory=SparkStatus)
+    cores: int = 1
+    """How many this process may use."""
 
     @property
     def is_ready(self) -> bool:
@@ -381,6 +386,43 @@ class EventStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class InstantMark:
+    """An instant of the timeline, in the furthest state that it reached."""
+
+    time: str
+    action: str
+    state: str
+    """`requested`, `inflight` or `completed`."""
+    at: float
+    is_own: bool
+    """A job that the store knows made it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DayTotal:
+    """What the jobs on a table took that ended on a day."""
+
+    at: float
+    """When the day began, in UTC."""
+    jobs: int
+    read_bytes: int
+    written_bytes: int
+    core_seconds: float
+    saved_seconds_a_day: float
+    """What readers save in each day that follows, at the read rates that were assumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingLine:
+    """A setting that is in force."""
+
+    text: str
+    """`interval = "10s"`"""
+    where: str
+    """The place of the configuration that says so, or `default`."""
+
+
+@dataclass(frozen=True, slots=True)
 class MonthTotal:
     """What all jobs on a table took that ended in a month."""
 
@@ -393,6 +435,28 @@ class MonthTotal:
     written_bytes: int
     core_seconds: float | None
     """None where no job says it."""
+
+    @classmethod
+    def of(cls, months: Sequence[MonthlyCost]) -> MonthTotal | None:
+        """The sum of the newest month; None where there is none.
+
+        Args:
+            months: the newest first.
+        """
+        of = [month for month in months if month.month == months[0].month]
+        if not of:
+            return None
+        known = [month.actual_seconds for month in of if month.actual_seconds is not None]
+        return cls(
+            of[0].month,
+            jobs=sum(month.jobs for month in of),
+            failed=sum(month.failed for month in of),
+            seconds=sum(month.seconds for month in of),
+            waited_seconds=sum(month.waited_seconds for month in of),
+            read_bytes=sum(month.read_bytes for month in of),
+            written_bytes=sum(month.written_bytes for month in of),
+            core_seconds=sum(known) if known else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,6 +483,14 @@ class TablePage:
     """The newest first."""
     examination: ExaminationRecord | None = None
     """The doctor's newest, by whichever daemon; None before the first."""
+    timeline: tuple[InstantMark, ...] = ()
+    """The newest instants, oldest first."""
+    days: tuple[DayTotal, ...] = ()
+    """Days of the last month on which a job ended, oldest first."""
+    settings: tuple[SettingLine, ...] = ()
+    """All that are in force."""
+    cores: int = 1
+    """How many this process may use."""
 
     @property
     def last_jobs(self) -> tuple[JobRecord, ...]:
@@ -431,20 +503,7 @@ class TablePage:
     @property
     def newest_month(self) -> MonthTotal | None:
         """None where no job has ended in the months that are shown."""
-        of = [month for month in self.months if month.month == self.months[0].month]
-        if not of:
-            return None
-        known = [month.actual_seconds for month in of if month.actual_seconds is not None]
-        return MonthTotal(
-            of[0].month,
-            jobs=sum(month.jobs for month in of),
-            failed=sum(month.failed for month in of),
-            seconds=sum(month.seconds for month in of),
-            waited_seconds=sum(month.waited_seconds for month in of),
-            read_bytes=sum(month.read_bytes for month in of),
-            written_bytes=sum(month.written_bytes for month in of),
-            core_seconds=sum(known) if known else None,
-        )
+        return MonthTotal.of(self.months)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,21 +17,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from lakeward.base.quantities import format_time
+from lakeward.base.errors import BrokenFile
+from lakeward.base.quantities import DAY_SECONDS, format_time
 from lakeward.config.job_card import Card, card_of
 from lakeward.daemon.scheduling.table_state import Hold, TableState
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import (
+    DayTotal,
     EventStatus,
     GroupStatus,
     HoldStatus,
+    InstantMark,
     Limitation,
     PlanStatus,
+    SettingLine,
     StorageSample,
     TablePage,
     TableStatus,
 )
 from lakeward.daemon.work.observation import observe_plans
+from lakeward.format.timeline.instant import Instant, parse_instant_time
 from lakeward.services.compaction.plan.decision import Decision, decide_frozen
 from lakeward.services.compaction.plan.decision_in_words import decision_of
 from lakeward.services.service import Fact
@@ -39,6 +44,7 @@ from lakeward.services.services import NAMED, load_services
 from lakeward.state.records import (
     ControlKind,
     ControlRecord,
+    CostRecord,
     JobRecord,
     ObservedPlan,
     ParkedRecord,
@@ -51,6 +57,8 @@ from lakeward.table.snapshot import TableSnapshot
 
 JOBS_SHOWN = 50
 EVENTS_SHOWN = 50
+INSTANTS_SHOWN = 300
+DAYS_SHOWN = 30
 MONTHS_SHOWN = 3
 """Months whose costs a page has, this one included; `lakeward costs` has those of 400 days."""
 
@@ -91,12 +99,22 @@ def limitations(
     return tuple(found)
 
 
-def table_detail(status: TableStatus, snapshot: TableSnapshot | None, store: Store, *, at: float) -> TablePage:
+def table_detail(
+    status: TableStatus,
+    snapshot: TableSnapshot | None,
+    store: Store,
+    *,
+    at: float,
+    settings: Sequence[SettingLine] = (),
+    cores: int = 1,
+) -> TablePage:
     """Asks the store.
 
     Args:
         snapshot: None before the first scan.
         at: when the status was made.
+        settings: those that are in force.
+        cores: how many this process may use.
     """
     if snapshot is not None:
         status = replace(status, backlog=backlog_of(snapshot))
@@ -124,6 +142,47 @@ def table_detail(status: TableStatus, snapshot: TableSnapshot | None, store: Sto
         cards=_cards(ended, store, at),
         months=store.jobs.monthly_costs(name, since=_months_begin(at)),
         examination=store.observations.examinations([name]).get(name),
+        timeline=() if snapshot is None else _instants(snapshot, name, store),
+        days=_days(store.jobs.spent_since(name, at - DAYS_SHOWN * DAY_SECONDS), at),
+        settings=tuple(settings),
+        cores=cores,
+    )
+
+
+def _instants(snapshot: TableSnapshot, name: str, store: Store) -> tuple[InstantMark, ...]:
+    """The newest instants whose names are times, oldest first; none where the zone of these is not known."""
+    timeline, zone = snapshot.timeline, snapshot.zone.zone
+    known: list[tuple[float, Instant]] = []
+    if zone is None:
+        return ()
+    for instant in (*timeline.completed, *timeline.pending):
+        try:
+            known.append((parse_instant_time(instant.time, zone) / 1000, instant))
+        except BrokenFile:
+            continue
+    known.sort(key=lambda each: each[0])
+    known = known[-INSTANTS_SHOWN:]
+    own = store.jobs.instants(name, known[0][0] - DAY_SECONDS) if known else frozenset()
+    return tuple(
+        InstantMark(each.time, each.comparable_action, each.state.value, at, each.time in own) for at, each in known
+    )
+
+
+def _days(costs: Sequence[CostRecord], at: float) -> tuple[DayTotal, ...]:
+    of_days: dict[float, list[CostRecord]] = {}
+    for cost in costs:
+        if cost.ended_at <= at:
+            of_days.setdefault(cost.ended_at // DAY_SECONDS * DAY_SECONDS, []).append(cost)
+    return tuple(
+        DayTotal(
+            day,
+            len(of_day),
+            sum(cost.read_bytes for cost in of_day),
+            sum(cost.written_bytes for cost in of_day),
+            sum(cost.actual_seconds or 0.0 for cost in of_day),
+            sum(cost.saved_seconds_a_day or 0.0 for cost in of_day),
+        )
+        for day, of_day in sorted(of_days.items())
     )
 
 

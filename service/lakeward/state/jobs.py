@@ -69,6 +69,21 @@ class Jobs:
         query = query.order_by(job_costs.c.ended_at, job_costs.c.job_id).limit(limit)
         return tuple(_cost(row) for row in self._access.rows("costs_since", query))
 
+    def spent_since(self, table: str, at: float, limit: int = 5000) -> tuple[CostRecord, ...]:
+        """What the newest jobs of the table took that ended later than that, without the details, oldest first."""
+        columns = [column for column in job_costs.c if column.name != "detail"]
+        query = select(*columns).where(job_costs.c.table_name == table, job_costs.c.ended_at > at)
+        query = query.order_by(job_costs.c.ended_at.desc(), job_costs.c.job_id).limit(limit)
+        return tuple(_cost(row) for row in self._access.rows("spent_since", query))[::-1]
+
+    def instants(self, table: str, since: float) -> frozenset[str]:
+        """Instants that jobs of the table made which began later than that."""
+        with_attempts = jobs.outerjoin(attempts, attempts.c.job_id == jobs.c.id)
+        query = select(jobs.c.instant, attempts.c.instant).select_from(with_attempts)
+        query = query.where(jobs.c.table_name == table, jobs.c.began_at > since)
+        rows = self._access.rows("instants_of_jobs", query)
+        return frozenset(instant for row in rows for instant in row if instant is not None)
+
     def predicted_costs(self, table: str, limit: int) -> tuple[CostRecord, ...]:
         """What the newest jobs of the table took of which that was predicted, oldest first."""
         query = select(job_costs).where(job_costs.c.table_name == table, job_costs.c.predicted_seconds.is_not(None))

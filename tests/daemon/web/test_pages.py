@@ -765,3 +765,45 @@ def test_a_page_can_be_read_aloud_and_used_by_keys(pages: Pages):
         assert not re.findall(r"<a [^>]*>\s*</a>", html)
         assert all("aria-hidden" in tag or tag.get("aria-label") for tag in page.all("svg"))
         assert all("tabindex" not in attributes for _, attributes in page.tags)
+
+
+def test_a_table_has_a_history(pages: Pages):
+    """Curves of its backlog since the daemon watches it, bars of days also for days without a job, whose numbers stand
+    below, and the timeline with whose instants are; without any of it there is no such section."""
+    html = pages.one_table(busy_detail(), GroupQuery())
+    section = html[html.index('id="history"') :].partition("</section>")[0]
+    text = Page(f"<section {section}</section>").text.replace("\u00a0", " ")
+
+    assert section.count('class="curve"') == 3 and "342.0 MiB at most" in text and "45 samples" in text
+    assert "Bytes written a day, 9.0 GiB at most" in text and "2027-01-15 14 20.0 GiB 3.0 GiB 700 9,000" in text
+    assert section.count('class="bar"') == 3 * 29
+    assert "deltacommit 90" in text and "commit 15, 15 Lakeward's" in text and section.count('class="pending"') == 1
+    assert all(svg.get("role") == "img" for svg in Page(f"<section {section}</section>").all("svg"))
+    assert 'id="history"' not in pages.one_table(detail(table()), GroupQuery())
+
+
+def test_a_table_says_which_settings_are_in_force_and_what_says_so(pages: Pages):
+    """Each with its place in the configuration."""
+    text = Page(pages.one_table(busy_detail(), GroupQuery())).text.replace("\u00a0", " ")
+
+    assert "2 settings, 1 of them given" in text
+    assert 'interval = "10s" default' in text and 'objective = "1h" lakeward.toml:12:1' in text
+    assert "Settings in force" not in Page(pages.one_table(detail(), GroupQuery())).text
+
+
+def test_tables_in_a_list_say_what_they_owe(pages: Pages):
+    """How long this machine would be busy with what the plan has, in a band, and how the backlog went."""
+    html = pages.all_tables(service(varied_tables()[0], cores=4))
+
+    assert "7 min of work here" in Page(html).text.replace("\u00a0", " ")
+    assert html.count('class="spark"') == 1
+    assert "of work here" not in pages.all_tables(service(table()))
+
+
+def test_all_tables_say_what_the_month_cost(pages: Pages):
+    """Beside the other sums, where it is known."""
+    month = busy_detail().newest_month
+    text = Page(pages.all_tables(service(table()), month=month)).text.replace("\u00a0", " ")
+
+    assert "Cost in 2027-01 21,346 core-seconds 442 jobs, 3 failed" in text
+    assert "Cost in" not in pages.all_tables(service(table()))

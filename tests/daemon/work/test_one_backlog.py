@@ -52,6 +52,8 @@ def test_every_place_shows_one_backlog_after_a_log(tmp_path: Path, capfd: pytest
     assert round(shown.backlog.read_amplification, 4) == amplification
     assert {each: getattr(summarise(status), each) for each in expected} == expected
 
+    assert [sample.log_bytes for sample in shown.history] == [output.size_bytes]
+    assert status.cores >= 1
     snapshot = serving.worker.snapshot(shown.name)
     detail = table_detail(shown, snapshot, serving.store, at=serving.clock.now())
     (group,) = detail.groups

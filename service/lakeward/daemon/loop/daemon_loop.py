@@ -33,6 +33,7 @@ from lakeward.base.clock import Clock
 from lakeward.base.errors import Cancelled, EngineFailure
 from lakeward.config.settings import Settings
 from lakeward.config.short_name import short_name
+from lakeward.daemon.backlog_history import BacklogHistory
 from lakeward.daemon.history.outbox import AWAY
 from lakeward.daemon.history.recorder import Recorder, Remembered, cost_record
 from lakeward.daemon.jobs.registry import JobRegistry
@@ -91,6 +92,7 @@ from lakeward.daemon.status import (
 from lakeward.daemon.status_report import limitations
 from lakeward.daemon.work.reports import PlanReport, PollReport
 from lakeward.daemon.work.worker import Worker
+from lakeward.engine.dispatch.machine import cores
 from lakeward.format.timeline.instant import format_instant_time
 from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobReport, JobResult
@@ -99,6 +101,7 @@ from lakeward.services.compaction.plan.learned_reads import LearnedReads
 from lakeward.state.records import ControlRecord, JobRecord
 from lakeward.state.records import TargetKind as StoredTarget
 from lakeward.state.store import Store
+from lakeward.table.backlog import Backlog
 
 T = TypeVar("T")
 
@@ -167,6 +170,7 @@ class DaemonLoop:
         self._missing_once: set[str] = set()
         self._scans = Scans()
         self._written: dict[str, _Written] = {}
+        self._histories: dict[str, BacklogHistory] = {}
         self._discovery = SingleFlight()
         self._controls_reading = SingleFlight()
         self._dead_locks = DeadLocks(worker.free_dead_locks, submit=self._submit, problem=self._failures.problem)
@@ -337,6 +341,7 @@ class DaemonLoop:
             memory_bytes=self._settings.service.memory,
             memory_reserved_bytes=self.jobs.memory_bytes,
             spark=spark,
+            cores=cores(),
         )
 
     def _table_status(self, table: ServedTable, outlook: Outlook) -> TableStatus:
@@ -353,7 +358,15 @@ class DaemonLoop:
             # Copies: a job that runs goes on to change what its service remembers.
             remembered={} if cache is None else {kind: copy(memory) for kind, memory in cache.memories.items()},
             examination=self._examinations.newest(table),
+            history=self._history_of(name, None if cache is None else cache.backlog),
         )
+
+    def _history_of(self, table: str, backlog: Backlog | None) -> BacklogHistory:
+        """How the backlog went, this moment included; it is as fine as statuses are made."""
+        history = self._histories.get(table, BacklogHistory())
+        if backlog is not None:
+            history = self._histories[table] = history.seen(self._clock.now(), backlog)
+        return history
 
     @property
     def is_idle(self) -> bool:
@@ -533,6 +546,7 @@ class DaemonLoop:
         self._worker.forget(name)
         self.jobs.forget(name)
         self._written.pop(name, None)
+        self._histories.pop(name, None)
         self._failures.forget(name)
         self._examinations.forget(name)
         self._metrics.keep({name: table.shown_as for name, table in self._tables.items()})

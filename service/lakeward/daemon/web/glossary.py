@@ -37,6 +37,10 @@ GLOSSARY: Mapping[str, Word] = {
         "Read: bytes read for each byte that would be read if all was merged. Write: bytes written by all for each "
         "that writers wrote. Space: bytes on storage for each byte of live data."
     ),
+    "debt": Word(
+        "What the table's plan would take now, on all cores of this machine, at the price that its jobs showed.",
+        "operate/sizing.md",
+    ),
     "FULL": Word("Base and logs of a file group become a new base file.", "services/compaction.md"),
     "LOG": Word("Small logs of a file group become one log.", "services/compaction.md"),
     "NONE": Word("Nothing is done to the file group; the reason stands beside.", "services/compaction.md"),

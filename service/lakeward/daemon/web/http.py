@@ -44,7 +44,7 @@ from lakeward.base.clock import Clock
 from lakeward.base.errors import LakewardError, NotFound, UsageError
 from lakeward.base.quantities import format_duration
 from lakeward.daemon.metrics.exposition import Exposition
-from lakeward.daemon.status import JobPage, ReloadOutcome, ServicePhase, ServiceStatus, TablePage
+from lakeward.daemon.status import JobPage, MonthTotal, ReloadOutcome, ServicePhase, ServiceStatus, TablePage
 from lakeward.daemon.web.access import AccessRules, Denial
 from lakeward.daemon.web.api import problem
 from lakeward.daemon.web.connections import BoundedConnection, BoundedServer, ConnectionLimits, Seldom
@@ -94,11 +94,13 @@ def make_http(
     clock: Clock,
     api: ASGIApp,
     access: AccessRules | None = None,
+    month: Callable[[], MonthTotal | None] = lambda: None,
 ) -> ASGIApp:
     """
     Args:
         api: what answers below `API`.
         access: who may ask; None: everybody.
+        month: what jobs on all tables took this month, as far as that is known.
         status: the newest one; called often, from several threads, and must not wait for anything.
         detail: of a table by its name, None for one that is not watched. Called from threads of its own.
         job: of a job by its id, None for one that is not known. Called from threads of its own.
@@ -109,7 +111,7 @@ def make_http(
     exposition = Exposition(registry, clock)
 
     def all_tables(request: Request) -> Response:
-        return _answer(pages.all_tables(status(), ListQuery.parse(request.query_params)))
+        return _answer(pages.all_tables(status(), ListQuery.parse(request.query_params), month()))
 
     def one_table(request: Request) -> Response:
         name = table_of_link(request.scope["raw_path"].decode("ascii", errors="replace"))

@@ -23,17 +23,22 @@ from urllib.parse import quote, unquote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from lakeward.base.quantities import format_number, format_share, format_size, format_time
+from lakeward.base.quantities import DAY_SECONDS, format_number, format_share, format_size, format_time
 from lakeward.config.job_card import format_core_seconds
 from lakeward.config.job_summary import summarise_job
+from lakeward.daemon.backlog_history import BacklogHistory, BacklogSample
 from lakeward.daemon.status import (
+    DayTotal,
     GroupStatus,
     JobPage,
+    MonthTotal,
     ServiceStatus,
     TablePage,
     TableStatus,
 )
+from lakeward.daemon.web.debt import debt_of
 from lakeward.daemon.web.glossary import GLOSSARY
+from lakeward.daemon.web.history_chart import Bar, Curve, bars, curve
 from lakeward.daemon.web.job_parts import parts_of
 from lakeward.daemon.web.list_page import ListPage, cut_page, page_number
 from lakeward.daemon.web.signs import (
@@ -57,6 +62,7 @@ from lakeward.daemon.web.table_list import (
     part_of_objective,
     summarise,
 )
+from lakeward.daemon.web.timeline_strip import strip_of
 from lakeward.protocol.job_kind import JobKind
 from lakeward.services.compaction.plan.decision import Choice, Decision
 from lakeward.services.compaction.plan.explain import explain
@@ -258,6 +264,65 @@ def meter(table: TableStatus, now: float) -> Meter:
     return Meter(filled=100, mark=round(100 / ratio, 1), breached=True)
 
 
+# ---- charts
+
+
+@dataclass(frozen=True, slots=True)
+class BacklogChart:
+    title: str
+    text: Callable[[float], str]
+    """A value in words."""
+    curve: Curve
+
+
+def _backlog_charts(history: BacklogHistory) -> tuple[BacklogChart, ...]:
+    """None before there are two samples."""
+    samples = list(history)
+    if len(samples) < 2:
+        return ()
+    titles: tuple[tuple[str, Callable[[float], str], Callable[[BacklogSample], float]], ...] = (
+        ("Logs to merge", _size, lambda sample: sample.log_bytes),
+        ("Oldest unmerged record", format_duration, lambda sample: sample.oldest_age),
+        ("Read amplification", "{:.2f}".format, lambda sample: sample.read_amplification),
+    )
+    curves = [(title, text, curve([(each.at, value(each)) for each in samples])) for title, text, value in titles]
+    return tuple(BacklogChart(title, text, found) for title, text, found in curves if found is not None)
+
+
+def _spark(table: TableStatus) -> Curve | None:
+    """The backlog as a small line; None before there are two samples."""
+    if len(table.history) < 2:
+        return None
+    return curve([(each.at, each.log_bytes) for each in table.history], width=140, height=18)
+
+
+@dataclass(frozen=True, slots=True)
+class DayChart:
+    title: str
+    text: Callable[[float], str]
+    most: float
+    bars: tuple[Bar, ...]
+
+
+def _day_charts(detail: TablePage) -> tuple[DayChart, ...]:
+    """Each day from the first to the last one has its place, also without a job."""
+    if not detail.days:
+        return ()
+    known = {day.at: day for day in detail.days}
+    first, last = detail.days[0].at, detail.at // DAY_SECONDS * DAY_SECONDS
+    all_days = [first + DAY_SECONDS * number for number in range(round((last - first) / DAY_SECONDS) + 1)]
+    titles: tuple[tuple[str, Callable[[float], str], Callable[[DayTotal], float]], ...] = (
+        ("Bytes written", _size, lambda day: day.written_bytes),
+        ("Core-seconds taken", format_core_seconds, lambda day: day.core_seconds),
+        ("Core-seconds saved for readers", format_core_seconds, lambda day: day.saved_seconds_a_day),
+    )
+    charts = []
+    for title, text, value in titles:
+        days = [(_iso(at)[:10], value(known[at]) if at in known else 0.0) for at in all_days]
+        charts.append(DayChart(title, text, max(number for _, number in days), bars(days)))
+    return tuple(chart for chart in charts if chart.most)
+
+
 # ---- pages
 
 
@@ -315,18 +380,26 @@ class Pages:
             all_well=ALL_WELL,
             glossary=GLOSSARY,
             concerns=concerns,
+            debt=debt_of,
+            spark=_spark,
             kind_words=KIND_WORDS,
             meter=meter,
             moment=format_moment,
             refresh_seconds=REFRESH_SECONDS,
         )
 
-    def all_tables(self, status: ServiceStatus, query: ListQuery = ListQuery()) -> str:  # noqa: B008
+    def all_tables(
+        self,
+        status: ServiceStatus,
+        query: ListQuery = ListQuery(),  # noqa: B008
+        month: MonthTotal | None = None,
+    ) -> str:
         return self._render(
             "tables.html",
             now=status.at,
             status=status,
             summary=summarise(status),
+            month=month,
             page=page_of_tables(status, query),
             query=query,
             refresh=query.refresh,
@@ -343,11 +416,16 @@ class Pages:
             query=query,
             page=page,
             waits=waits_of(detail),
+            cores=detail.cores,
             against=reasons_against(detail.groups),
             freed=freed_of(detail),
             settings=settings_of(detail),
             sections=[section for section in self._sections if section.kind in detail.table.remembered],
             storage=storage_chart(detail.storage, self._states),
+            backlog_charts=_backlog_charts(detail.table.history),
+            day_charts=_day_charts(detail),
+            strip=strip_of(detail.timeline, detail.at),
+            given=sum(line.where != "default" for line in detail.settings),
             refresh=query.refresh,
             refresh_link=query.link(refresh=not query.refresh),
         )
