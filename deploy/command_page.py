@@ -30,7 +30,7 @@ the end of this page. [Exit codes and output](exit-codes.md) are the same for al
 """
 
 
-HAVE_ALL = ("compact", "jobs")
+HAVE_ALL = ("compact", "jobs", "status")
 """Verbs that take every shared option between them."""
 
 

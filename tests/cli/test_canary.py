@@ -138,6 +138,8 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "job": [("j1",), ("j1", "--url", AWAY)],
     "costs": [(), ("--url", AWAY)],
     "events": [(), ("--url", AWAY)],
+    "status": [("--server", f"http://127.0.0.1:1?sig={CANARY}-sas"), ("--config", "BROKEN")],
+    "top": [("--server", f"http://127.0.0.1:1?sig={CANARY}-sas"), ("--config", "BROKEN")],
     "learn-reads": [("no-such",), ("no-such", "--url", AWAY)],
     "config check": [("CONFIG",), ("BROKEN",)],
     "config show": [("CONFIG",), ("BROKEN",)],

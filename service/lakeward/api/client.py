@@ -25,6 +25,7 @@ from lakeward.surface.table_documents import (
     DecisionDocument,
     ExaminationDocument,
     GroupDocument,
+    ListDocument,
     ServiceDocument,
     StorageDocument,
     TableDocument,
@@ -54,6 +55,10 @@ class Client:
         self._url = url.rstrip("/")
         self._headers = {"Accept": "application/json"} | ({} if token is None else {"Authorization": f"Bearer {token}"})
         self._timeout = timeout
+
+    @property
+    def url(self) -> str:
+        return self._url
 
     def service(self) -> ServiceDocument:
         return ServiceDocument.model_validate(self._get("/service"))
@@ -88,6 +93,13 @@ class Client:
             "sort": sort,
         }
         return self._all("/tables", TableDocument, asked)
+
+    def first_tables(
+        self, number: int, *, offset: int = 0, search: str | None = None, sort: str | None = None
+    ) -> ListDocument[TableDocument]:
+        """So many of the tables that match, and how many there are."""
+        asked = {"limit": number, "offset": offset, "search": search, "sort": sort}
+        return ListDocument[TableDocument].model_validate(self._get("/tables", asked))
 
     def table(self, name: str) -> WholeTableDocument:
         return WholeTableDocument.model_validate(self._get(_of(name)))

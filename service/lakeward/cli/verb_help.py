@@ -29,6 +29,7 @@ class SharedPanel(StrEnum):
 
     TABLE = "The table"
     STORE = "The store"
+    SERVER = "The daemon"
     WRITERS = "The table's other writers"
     OUTPUT = "Output"
     ENGINE = "Where work runs"

@@ -63,6 +63,8 @@ _OWN: Mapping[str, tuple[Verb, ...]] = {
     ),
     "The daemon": (
         Verb("run", "daemon.run_command:run", "--config lakeward.toml"),
+        Verb("status", "daemon.fleet_commands:status", "--server http://lakeward:8490"),
+        Verb("top", "daemon.fleet_commands:top", "--server http://lakeward:8490"),
         Verb("reload", "daemon.reload_command:reload", "--config lakeward.toml"),
         Verb("pause", "daemon.control_commands:pause", "orders --reason maintenance --for 2h"),
         Verb("resume", "daemon.control_commands:resume", "orders"),

@@ -13,10 +13,8 @@ from lakeward.daemon.scheduling.table_state import TableState
 from lakeward.daemon.status import TableStatus
 from lakeward.daemon.web.pages import Pages
 from lakeward.daemon.web.table_list import (
-    KIND_WORDS,
     TABLES_A_PAGE,
     ListQuery,
-    TableKind,
     TableSort,
     concerns,
     in_order,
@@ -27,6 +25,7 @@ from lakeward.daemon.web.table_list import (
     tables_of,
 )
 from lakeward.protocol.job_kind import JobKind
+from lakeward.surface.table_kind import KIND_WORDS, TableKind
 from tests.daemon.synthetic_status import NOW, backlog, running_job, service, table, varied_tables, waiting_job
 
 LATE = backlog(oldest_unmerged_at=NOW - 90_000)

@@ -46,7 +46,7 @@ from lakeward.daemon.web.document_makers import (
 )
 from lakeward.daemon.web.event_stream import EventStream
 from lakeward.daemon.web.pages import GroupQuery, groups_of
-from lakeward.daemon.web.table_list import NEEDS_ATTENTION, ListQuery, TableKind, TableSort, kinds_of, tables_of
+from lakeward.daemon.web.table_list import NEEDS_ATTENTION, ListQuery, TableSort, kinds_of, tables_of
 from lakeward.surface.documents import API, Document, EventDocument, JobDocument, MonthDocument
 from lakeward.surface.store_answers import StoreAnswers
 from lakeward.surface.table_documents import (
@@ -59,6 +59,7 @@ from lakeward.surface.table_documents import (
     TableDocument,
     WholeTableDocument,
 )
+from lakeward.surface.table_kind import TableKind
 
 PROBLEM: Final = "application/problem+json"
 

@@ -55,7 +55,6 @@ from lakeward.daemon.web.signs import (
 from lakeward.daemon.web.storage_chart import storage_chart
 from lakeward.daemon.web.table_answers import freed_of, reasons_against, settings_of, waits_of
 from lakeward.daemon.web.table_list import (
-    KIND_WORDS,
     ListQuery,
     concerns,
     page_of_tables,
@@ -67,6 +66,7 @@ from lakeward.protocol.job_kind import JobKind
 from lakeward.services.compaction.plan.decision import Choice, Decision
 from lakeward.services.compaction.plan.explain import explain
 from lakeward.services.services import counting_service, page_templates
+from lakeward.surface.table_kind import KIND_WORDS
 
 REFRESH_SECONDS = 5
 

@@ -24,6 +24,7 @@ from lakeward.daemon.web.signs import END_SIGNS, STATE_SIGNS, Tone, format_durat
 from lakeward.services.service import Service
 from lakeward.services.services import load_services
 from lakeward.services.together.doctor.diagnosis import Grade
+from lakeward.surface.table_kind import TableKind
 
 TABLES_A_PAGE = 50
 
@@ -107,41 +108,6 @@ def part_of_objective(table: TableStatus, now: float) -> float:
     objective = table.objective if age else None
     return 0.0 if age is None or objective is None else age / max(objective, 1.0)
 
-
-class TableKind(StrEnum):
-    """What a table is first of all, the worst first. Stable names: they stand in links and in the API."""
-
-    UNREADABLE = "unreadable"
-    PARKED = "parked"
-    REFUSED = "refused"
-    """All of it, or one of its services."""
-    LATE = "late"
-    """Its objective is missed."""
-    CONCERNED = "concerned"
-    """Something else needs attention."""
-    HELD = "held"
-    """Paused, in shadow, or tried again later."""
-    WAITING = "waiting"
-    """Its job waits for others."""
-    WORKING = "working"
-    """It is planned for, queued, or has a job."""
-    CALM = "calm"
-    ELSEWHERE = "elsewhere"
-    """Another daemon services it, or none does."""
-
-
-KIND_WORDS: Mapping[TableKind, str] = {
-    TableKind.UNREADABLE: "cannot be read",
-    TableKind.PARKED: "parked",
-    TableKind.REFUSED: "refused",
-    TableKind.LATE: "objective missed",
-    TableKind.CONCERNED: "other concerns",
-    TableKind.HELD: "held",
-    TableKind.WAITING: "waiting",
-    TableKind.WORKING: "at work",
-    TableKind.CALM: "calm",
-    TableKind.ELSEWHERE: "not serviced here",
-}
 
 _KINDS_BY_STATE: Mapping[TableState, TableKind] = {
     TableState.PARKED: TableKind.PARKED,
