@@ -26,6 +26,7 @@ def test_a_danger(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     text = capfd.readouterr().out
     assert "DANGER  A pending clean is about to delete what a pending plan reads" in text
     assert "clean-of-planned-files (apache/hudi issue 19290)" in text
+    assert "Hudi 1.2.0, tried: Its next clean deletes the log." in text
     assert f"- clean {LATER}" in text and "it is going to delete p/.ebf517f7" in text
     assert text.index(f"try  lakeward compact {base} --dry-run\n") < text.index(f"then lakeward compact {base}\n")
     assert f"{base}: 1 danger. {len(PATTERNS) - 1} patterns looked for." in text
@@ -95,7 +96,10 @@ def test_much_of_one_kind_is_shortened(tmp_path: Path, capfd: pytest.CaptureFixt
 
 def test_the_page_has_the_catalogue() -> None:
     """The table of docs/operate/doctor.md is what the patterns say, in their order."""
-    rows = [f"| `{each.code}` | {each.grade} | {each.title}. {each.why} | {each.source} |" for each in PATTERNS]
+    rows = [
+        f"| `{each.code}` | {each.grade} | {each.title}. {each.why} | {each.tried} | {each.source} |"
+        for each in PATTERNS
+    ]
 
     assert re.findall(r"^\| `.*\|$", PAGE.read_text(), re.MULTILINE) == rows, "\n".join(rows)
 

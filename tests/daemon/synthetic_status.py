@@ -140,6 +140,7 @@ def examination(*grades: str, **changes: Any) -> ExaminationRecord:
             "title": f"Pattern {number} is there",
             "why": "Rows are lost.",
             "source": "an issue",
+            "tried": "A query gives each row.",
             "places": 7,
             "symptoms": [
                 {

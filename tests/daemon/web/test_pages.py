@@ -171,6 +171,7 @@ def test_what_the_doctor_found(pages: Pages):
     assert "7 places clean 0 file <0> is gone Bring it back. try lakeward compact /data/orders --dry-run" in text
     assert text.count("Bring it back.") == 2 and "clean 5" not in text and "2 more in lakeward doctor" in text
     assert "nothing found" not in text
+    assert "Rows are lost. Hudi 1.2.0, tried: A query gives each row." in text
     assert concerns(shown, NOW)[:2] == ("1 danger", "1 warning")
 
 

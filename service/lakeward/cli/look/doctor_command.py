@@ -109,6 +109,7 @@ def _render_found(found: PatternFound, console: Console) -> None:
     console.print(Text.assemble((pattern.grade.value.upper(), _STYLES[pattern.grade]), f"  {pattern.title}"))
     console.print(Text(f"  {pattern.code} ({pattern.source})", style="dim"))
     console.print(Text(f"  {pattern.why}"))
+    console.print(Text(f"  Hudi 1.2.0, tried: {pattern.tried}", style="dim"))
     remedies: list[tuple[str, str | None, str | None]] = []
     for symptom in found.symptoms[:_SYMPTOMS_MAX]:
         console.print(Text(f"  - {symptom.subject}", style="bold"))

@@ -13,9 +13,11 @@ from tests.processes import LookedOn, ScriptedProcesses
 from tests.services.metadata.run.compacting_metadata import serviced_table
 
 
-def fail_last_write(base: Path) -> str:
-    """The last write of the table never completed: its writer died right before. Returns its instant."""
-    last = max((base / DATA_TIMELINE).glob("*_*.deltacommit"), key=lambda path: path.name)
+def fail_last_write(base: Path, *, before: str = "9") -> str:
+    """The last write of the table, or the last one before an instant, never completed: its writer died right before.
+    Returns its instant."""
+    done = (path for path in (base / DATA_TIMELINE).glob("*_*.deltacommit") if path.name < before)
+    last = max(done, key=lambda path: path.name)
     last.unlink()
     return last.name.partition("_")[0]
 

@@ -27,6 +27,7 @@ from tests.write.writing import new_table, write
 
 LATER = "20261121235959000"
 FUTURE = "20991121043709156"
+LEFT_MANIFEST = "manifest_114.a5e022a6-e5c9-4450-b9e5-9296262329b5"
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,9 @@ def replaced_group_back(path: Path) -> Path:
             each.unlink()
     file_name = HistoryFile(rows[0].time, rows[-1].time, 0)
     content = encode_rows(rows)
-    _archive(base, file_name.name, content)
-    _archive(base, "manifest_1", dump_manifest({file_name: len(content)}))
-    _archive(base, "_version_", b"1")
+    put_into_archive(base, file_name.name, content)
+    put_into_archive(base, "manifest_1", dump_manifest({file_name: len(content)}))
+    put_into_archive(base, "_version_", b"1")
     return base
 
 
@@ -94,19 +95,33 @@ def _log_cut(path: Path) -> Path:
 
 
 def _anchor_gone(path: Path) -> Path:
+    """A clean that retires merged logs has left one of them, and that is gone."""
     base = copy_golden("v9", path)
     for file in (base / DATA_TIMELINE).glob("*logcompaction*"):
         file.unlink()  # what released Hudi left pending
     log_compact(base)
     (group,) = scan(base).file_groups
-    *_, anchor, _ = group.slices[0].log_files
-    (base / anchor.path).unlink()
+    *sources, _ = group.slices[0].log_files
+    for source in sources:
+        (base / source.path).unlink()
     return base
 
 
 def _partition_gone(path: Path) -> Path:
     base = copy_golden("v9", path)
     (base / "p" / ".hoodie_partition_metadata").unlink()
+    return base
+
+
+def _two_base_files(path: Path) -> Path:
+    """A task was tried again, and what its first try wrote has stayed."""
+    base = new_table(path, has_metadata_table=False)
+    other = new_table(path.with_name(f"{path.name}-other"), has_metadata_table=False)
+    write(base, [("k1", 1, "p", "a"), ("k2", 1, "p", "a")], "bulk_insert")
+    write(other, [("k1", 1, "p", "a"), ("k3", 1, "p", "a")], "bulk_insert")
+    (kept,), (tried_first,) = (list((table / "p").glob("*.parquet")) for table in (base, other))
+    file_id, _, instant = kept.name.split("_")
+    (base / "p" / f"{file_id}_9-9-9_{instant}").write_bytes(tried_first.read_bytes())
     return base
 
 
@@ -213,21 +228,30 @@ def _index_of_no_column(path: Path) -> Path:
 
 def _archive_broken(path: Path) -> Path:
     base = _unexplained_log(path)
-    _archive(base, "manifest_1", b"torn")
-    _archive(base, "_version_", b"1")
+    put_into_archive(base, "manifest_1", b"torn")
+    put_into_archive(base, "_version_", b"1")
     return base
 
 
 def _manifest_left(path: Path) -> Path:
     base = copy_golden("v9", path)
-    _archive(base, "manifest_114.a5e022a6-e5c9-4450-b9e5-9296262329b5", b"")
+    put_into_archive(base, LEFT_MANIFEST, b"")
     return base
 
 
-def _archive(base: Path, name: str, data: bytes) -> None:
+def put_into_archive(base: Path, name: str, data: bytes) -> None:
     folder = base / DATA_TIMELINE / "history"
     folder.mkdir(exist_ok=True)
     (folder / name).write_bytes(data)
+
+
+def without_pending_write(base: Path) -> None:
+    """What holds the archiver of `archiving-held` has gone."""
+    folder = base / DATA_TIMELINE
+    completed = {file.name.partition("_")[0] for file in folder.glob("*_*.deltacommit")}
+    for file in folder.glob("*.deltacommit.*"):
+        if file.name.partition(".")[0] not in completed:
+            file.unlink()
 
 
 def _archiving_held(path: Path) -> Path:
@@ -270,7 +294,7 @@ SICK: Mapping[str, SickTable] = {
     "damaged-files": SickTable(_log_cut, ".log.", "bytes long and not"),
     "anchor-gone": SickTable(_anchor_gone, ".log.", "put its rows into another log"),
     "partition-gone": SickTable(_partition_gone, "partition 'p'", "completed commits name"),
-    "unexplained-file-group": SickTable(_unexplained_log, "file group old-0", "20250101000000000"),
+    "unexplained-file-group": SickTable(_two_base_files, "file group ", "base files"),
     "restore-interrupted": SickTable(_pending_restore, "restore 20261122212602913", "no heartbeat beats"),
     "commit-half-rolled-back": SickTable(_commit_half_rolled_back, f"rollback {LATER}", "no heartbeat beats"),
     "metadata-out-of-step": SickTable(_metadata_out_of_step, "partition files", "it is not there: readers fail on it"),

@@ -222,3 +222,17 @@ def test_what_cannot_be_read_is_asked_for_again(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(BrokenFile):
             _ = view.paths
+
+
+@pytest.mark.parametrize("which", ["v6", "v6_oldest"])
+def test_a_table_that_is_never_cleaned_or_archived(tmp_path: Path, which: str) -> None:
+    """Keeps 3 of services/together/doctor/examination: this release has no cleaner for the table version 6, so that
+    orphan files are left out there, and named; nothing failed."""
+    base = copy_golden(which, tmp_path / "table", pending=which == "v6_oldest")
+
+    diagnosis = diagnose(base)
+
+    assert (diagnosis.found, diagnosis.failed) == ((), ())
+    left = {each.pattern.code: each.why for each in diagnosis.unseen}
+    assert left.keys() == {"orphan-files", "archiving-held"}
+    assert set(left.values()) == {"The table is of table version 6, whose services but compaction are left to Hudi."}

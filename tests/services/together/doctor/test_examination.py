@@ -38,7 +38,7 @@ def pattern(
             raise found
         yield from found
 
-    return Pattern(code=code, grade=grade, title="T", why="W.", source="S", check=check, needs=needs)
+    return Pattern(code=code, grade=grade, title="T", why="W.", source="S", tried="H.", check=check, needs=needs)
 
 
 def codes(diagnosis: Diagnosis) -> tuple[list[str], list[str], list[str]]:

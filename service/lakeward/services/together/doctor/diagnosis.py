@@ -60,9 +60,15 @@ class Pattern:
     """What happens because of it."""
     source: str
     """The issues that report it, or what proves it."""
+    tried: str
+    """What Hudi 1.2.0 makes of a table that has it, in a sentence or two."""
     check: Callable[[DoctorView], Iterable[Symptom]]
     needs: str = ""
     """The option without which it is not looked for, since that takes long on a large table; else empty."""
+
+
+class LeftOut(Exception):
+    """Raised by a check that this release does not make in a table of this kind, whatever its state is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,8 @@ class PatternUnseen:
     pattern: Pattern
     why: str
     is_chosen: bool = False
-    """It was not asked for; otherwise the check failed."""
+    """It was left out on purpose: it was not asked for, or this release never looks for it in a table of this kind.
+    Otherwise the check failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +144,7 @@ def _pattern_as_json(pattern: Pattern) -> dict[str, str]:
         "title": pattern.title,
         "why": pattern.why,
         "source": pattern.source,
+        "tried": pattern.tried,
     }
 
 

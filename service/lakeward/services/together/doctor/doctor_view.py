@@ -36,6 +36,7 @@ from lakeward.services.archive.run.archive_preview import archive_plan_of
 from lakeward.services.clean.plan.orphans import OrphanDecision
 from lakeward.services.clean.run.orphans import AGE_SECONDS, judge_strays
 from lakeward.services.rollback.run.failed_writes import judge, watch_writers
+from lakeward.services.together.doctor.diagnosis import LeftOut
 from lakeward.services.verification.check_report import CheckReport, Problem
 from lakeward.services.verification.metadata_check import SampleSize, check_metadata
 from lakeward.services.verification.table_verification import find_gone_partitions, left_heartbeats
@@ -190,7 +191,7 @@ class DoctorView:
     @cached_property
     def orphans(self) -> tuple[OrphanDecision, ...]:
         """Every data file that no reader sees, with what is known of it. Raises `Refused`."""
-        refuse(self.table.base_path, find_refusals(self.snapshot, TableService.CLEANING))
+        self._check_treated(TableService.CLEANING)
         return judge_strays(self.table, self.snapshot, age_seconds=AGE_SECONDS)
 
     @cached_property
@@ -207,6 +208,7 @@ class DoctorView:
     @cached_property
     def archiving(self) -> ArchivePlan:
         """What an archiver by Hudi's defaults would do now. Raises `Refused`."""
+        self._check_treated(TableService.ARCHIVING)
         return archive_plan_of(
             self.table.storage, self.table.base_path, self.snapshot, ArchiveOptions(), clock=self.table.clock
         )
@@ -214,8 +216,16 @@ class DoctorView:
     @cached_property
     def repeated_keys(self) -> KeyRepeats:
         """Reads the record key of each row. Raises `Refused`."""
-        refuse(self.table.base_path, find_refusals(self.snapshot, TableService.READING))
+        self._check_treated(TableService.READING)
         return find_repeated_keys(self.table.storage, self.snapshot, most=_KEYS_NAMED)
+
+    def _check_treated(self, service: TableService) -> None:
+        """Raises `Refused` where the table is not in a state for the service, and `LeftOut` where this release never
+        has the service on a table of this kind."""
+        refusals = find_refusals(self.snapshot, service)
+        if refusals and all(refusal.no_work for refusal in refusals):
+            raise LeftOut(f"The table is of {' and '.join(refusal.no_work for refusal in refusals)}.")
+        refuse(self.table.base_path, refusals)
 
     def refusal_of(self, service: TableService) -> Refusal | None:
         """The first reason why this release does not run the service on the table."""

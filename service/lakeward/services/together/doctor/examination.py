@@ -7,7 +7,8 @@ fresh view, and counts only where both show the same place.
 Touches: the table, reading only, through `doctor_view`.
 Keeps:   1. a check that fails silences no other one, and its pattern is unseen, never absent;
          2. a symptom counts only if two views show it;
-         3. a pattern that needs an option is looked for only with it, and is named as left out otherwise;
+         3. a pattern that needs an option is looked for only with it, and one that a table of this kind is never
+            examined for is not: both are named as left out;
          4. the guard is asked before each pattern, and what it raises ends the examination.
 """
 
@@ -17,7 +18,15 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from lakeward.base.errors import Cancelled, LakewardError
 from lakeward.protocol.lock.table_lock import Guard
-from lakeward.services.together.doctor.diagnosis import Diagnosis, Grade, Pattern, PatternFound, PatternUnseen, Symptom
+from lakeward.services.together.doctor.diagnosis import (
+    Diagnosis,
+    Grade,
+    LeftOut,
+    Pattern,
+    PatternFound,
+    PatternUnseen,
+    Symptom,
+)
 from lakeward.services.together.doctor.doctor_view import DoctorView
 
 
@@ -54,6 +63,9 @@ def examine(
                 symptoms = _seen_twice(symptoms, pattern.check(second))
         except Cancelled:
             raise
+        except LeftOut as limit:
+            unseen.append(PatternUnseen(pattern, str(limit), is_chosen=True))
+            continue
         except Exception as error:  # a table may be broken in a way that no check expects; the others go on
             unseen.append(PatternUnseen(pattern, _reason(error)))
             continue

@@ -52,7 +52,12 @@ def _found_by(view: DoctorView, file: DamagedFile) -> tuple[str, ...]:
 
 def gone_partitions(view: DoctorView) -> Iterator[Symptom]:
     for problem in view.gone_partitions:
-        yield Symptom(subject=f"partition '{problem.subject}'", evidence=(problem.what,), remedy=problem.remedy)
+        yield Symptom(
+            subject=f"partition '{problem.subject}'",
+            evidence=(problem.what,),
+            remedy=problem.remedy,
+            command=view.command("verify"),
+        )
 
 
 def replaced_groups_back(view: DoctorView) -> Iterator[Symptom]:
