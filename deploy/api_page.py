@@ -35,6 +35,15 @@ EXAMPLES: Mapping[str, str] = {
     "/events": "/events?limit=1",
 }
 """A request for each path that answers at once."""
+ACTIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "/tables/{table}/pause": ("/tables/orders/pause", {"reason": "backfill", "seconds": 7200}),
+    "/tables/{table}/resume": ("/tables/orders/resume", {"reason": "the backfill is done", "by": "ada"}),
+    "/tables/{table}/cancel": ("/tables/orders/cancel", {"reason": "writers need the cluster"}),
+    "/groups/{group}/pause": ("/groups/default/pause", {"reason": "the cluster is upgraded"}),
+    "/groups/{group}/resume": ("/groups/default/resume", {}),
+    "/jobs/{job}/cancel": ("/jobs/j2/cancel", {"reason": "writers need the cluster"}),
+}
+"""A request for each path that asks for something: path and body."""
 STREAM = "/events/stream"
 """Its answer goes on until the client leaves."""
 ITEMS_SHOWN = 2
@@ -45,7 +54,7 @@ HEAD = f"""\
 <!-- made by `make api-page` from the code and its answers; do not edit -->
 
 What a daemon knows of its tables and does for them, as JSON below `{API}`: the values that its pages, its
-metrics and the command line show. It reads; a pause, a resume or a cancellation is a command still.
+metrics and the command line show; and what operators ask for: a pause, a resume, a cancellation.
 `{API}/openapi.json` (also `/openapi.json`) describes all of it for programs, with the type and the meaning of
 each field; a copy with an example of each answer is [openapi.json](openapi.json). The version is `v1alpha` until the
 release after next: fields may change, and CHANGELOG says so.
@@ -59,6 +68,14 @@ and the same in ISO 8601 beside them.
 An error is a problem document (RFC 9457, `application/problem+json`) with the code of the
 [command line](exit-codes.md): 400 for a parameter, 401 without the token, 404 for what is not there, 503 where the
 store does not answer and the same request may succeed later.
+
+A `POST` takes the token as `Bearer` alone: without `http.token_file` nothing may be asked for, and what a browser sends
+by itself does not count. It needs an `Idempotency-Key`, any text that is new for each request: the same one again
+within a day gets the same answer and does nothing twice, so that a request whose answer was lost can be sent again;
+with another body it is refused (422). `by` says who asks, as events and pages name it; the address is noted beside.
+
+    curl -X POST -H "Authorization: Bearer $TOKEN" -H "Idempotency-Key: $(uuidgen)" \\
+        http://127.0.0.1:8490{API}/tables/orders/pause --json '{{"reason": "backfill", "seconds": 7200}}'
 
 `/events/stream` goes on until the client leaves, as server-sent events: one message for each event, and one named
 `status` for tables that look different than before. A client that reconnects names the event that it had last
@@ -81,7 +98,13 @@ def described() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, example_store(f"sqlite:///{folder}/lakeward.db") as store:
         client = client_of(STATUS, store)
         document: dict[str, Any] = client.get(f"{API}/openapi.json").json()
-        assert set(document["paths"]) == EXAMPLES.keys() | {STREAM}, "each path has an example"
+        assert set(document["paths"]) == EXAMPLES.keys() | ACTIONS.keys() | {STREAM}, "each path has an example"
+        for number, (path, (request, body)) in enumerate(ACTIONS.items()):
+            answer = client.post(API + request, json=body, headers={"Idempotency-Key": f"request-{number}"})
+            assert answer.status_code == 200, answer.text
+            operation = document["paths"][path]["post"]
+            operation["requestBody"]["content"]["application/json"]["example"] = body
+            operation["responses"]["200"]["content"]["application/json"]["example"] = answer.json()
         (event,) = client.get(f"{API}/events?limit=1").json()
         messages = f'id: {event["id"]}\ndata: {json.dumps(event)}\n\nevent: status\ndata: {{"tables": ["orders"]}}\n\n'
         of_stream = document["paths"][STREAM]["get"]["responses"]["200"]["content"]
@@ -101,11 +124,14 @@ def description(document: Mapping[str, Any]) -> str:
 
 def page(document: Mapping[str, Any]) -> str:
     lines = ["| GET | answer | parameters |", "|---|---|---|"]
-    for path, methods in document["paths"].items():
-        operation = methods["get"]
+    for path, operation in ((path, each["get"]) for path, each in document["paths"].items() if "get" in each):
         asked = [each["name"] for each in operation.get("parameters", ()) if each["in"] == "query"]
         names = ", ".join(f"`{name}`" for name in asked)
         lines.append(f"| `{path}` | {operation['summary']} | {names} |")
+    lines += ["", "| POST | does | body |", "|---|---|---|"]
+    for path, (_, body) in ACTIONS.items():
+        summary = document["paths"][path]["post"]["summary"]
+        lines.append(f"| `{path}` | {summary} | `{json.dumps(body)}` |")
     example = document["paths"]["/tables"]["get"]["responses"]["200"]["content"]["application/json"]["example"]
     shown = json.dumps(example, indent=2, ensure_ascii=False)
     return f"{HEAD}{chr(10).join(lines)}\n\n## An answer\n\n`GET {API}{EXAMPLES['/tables']}`\n\n```json\n{shown}\n```\n"

@@ -55,6 +55,22 @@ def test_each_path_is_a_call(client: lakeward.Client) -> None:
     assert [each.text for each in client.events(before=newest[-1].id)] == ["commit 0"]
 
 
+def test_each_action_is_a_call(client: lakeward.Client, store: Store) -> None:
+    """A key that is given again asks for nothing new; without one each call is a request."""
+    pause = client.pause("orders", "backfill", seconds=60, file_group=("p", "f"), by="ada", key="k")
+    assert client.pause("orders", "backfill", seconds=60, file_group=("p", "f"), by="ada", key="k").id == pause.id
+    assert (pause.kind, pause.file_group) == ("pause", ("p", "f"))
+    assert client.resume("orders", file_group=("p", "f")).kind == "resume"
+    assert client.pause_group("default", "upgrade").id != client.pause_group("default", "upgrade").id
+    assert client.resume_group("default", "done").reason == "done"
+    assert client.cancel("orders", "busy").target == "orders"
+    assert client.cancel_job("j2", "busy").target_kind == "job"
+    with pytest.raises(UsageError, match="another request"):
+        client.resume("orders", key="k")
+    with pytest.raises(UsageError, match="no group"):
+        client.pause_group("no-such", "upgrade")
+
+
 def test_a_list_comes_whole(client: lakeward.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the number of parts it is asked for in; each filter is given on."""
     every = [each.name for each in client.tables(sort="name")]

@@ -4,7 +4,7 @@
     for table in client.tables(concerned=True):
         print(table.title, *table.concerns)
 
-Touches: the daemon, over HTTP, reading only.
+Touches: the daemon, over HTTP.
 Keeps:   1. a list that has more than one answer holds is asked for in parts, and comes whole;
          2. what the daemon refuses is raised as the error that it names, with its reason and remedy.
 See:     docs/reference/api.md
@@ -13,6 +13,7 @@ See:     docs/reference/api.md
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 from urllib.error import HTTPError
@@ -20,7 +21,7 @@ from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
 from lakeward.base.errors import LakewardError, StoreUnavailable, UsageError
-from lakeward.surface.documents import API, Document, EventDocument, JobDocument, MonthDocument
+from lakeward.surface.documents import API, ControlDocument, Document, EventDocument, JobDocument, MonthDocument
 from lakeward.surface.table_documents import (
     DecisionDocument,
     ExaminationDocument,
@@ -38,7 +39,10 @@ PART = 500
 
 D = TypeVar("D", bound=Document)
 
-_ERRORS: Mapping[int, type[LakewardError]] = {400: UsageError, 404: UsageError, 503: StoreUnavailable}
+_ERRORS: Mapping[int, type[LakewardError]] = {
+    **dict.fromkeys((400, 403, 404, 409, 422), UsageError),
+    503: StoreUnavailable,
+}
 
 
 class Client:
@@ -147,6 +151,63 @@ class Client:
         """
         return _each(EventDocument, self._get("/events", {"table": table, "limit": limit, "before": before}))
 
+    def pause(
+        self,
+        table: str,
+        reason: str,
+        *,
+        seconds: float | None = None,
+        file_group: tuple[str, str] | None = None,
+        by: str = "",
+        key: str | None = None,
+    ) -> ControlDocument:
+        """Have nothing new begin for a table, or for one of its file groups.
+
+        Args:
+            seconds: how long; None: until it is resumed.
+            file_group: partition path and file id.
+            by: who asks, for events and pages.
+            key: of the request, to send it again where the answer was lost; None: a new one.
+        """
+        asked = {"reason": reason, "seconds": seconds, "file_group": file_group, "by": by}
+        return self._post(f"{_of(table)}/pause", asked, key)
+
+    def resume(
+        self,
+        table: str,
+        reason: str = "",
+        *,
+        file_group: tuple[str, str] | None = None,
+        by: str = "",
+        key: str | None = None,
+    ) -> ControlDocument:
+        """End a pause, and release what is parked there."""
+        return self._post(f"{_of(table)}/resume", {"reason": reason, "file_group": file_group, "by": by}, key)
+
+    def cancel(self, table: str, reason: str, *, by: str = "", key: str | None = None) -> ControlDocument:
+        """Stop the jobs of a table that run; nothing half-done stays visible."""
+        return self._post(f"{_of(table)}/cancel", {"reason": reason, "by": by}, key)
+
+    def pause_group(
+        self, group: str, reason: str, *, seconds: float | None = None, by: str = "", key: str | None = None
+    ) -> ControlDocument:
+        """The same for all tables of a group."""
+        return self._post(
+            f"/groups/{quote(group, safe='')}/pause", {"reason": reason, "seconds": seconds, "by": by}, key
+        )
+
+    def resume_group(self, group: str, reason: str = "", *, by: str = "", key: str | None = None) -> ControlDocument:
+        return self._post(f"/groups/{quote(group, safe='')}/resume", {"reason": reason, "by": by}, key)
+
+    def cancel_job(self, job_id: str, reason: str, *, by: str = "", key: str | None = None) -> ControlDocument:
+        return self._post(f"/jobs/{quote(job_id, safe='')}/cancel", {"reason": reason, "by": by}, key)
+
+    def _post(self, path: str, asked: Mapping[str, Any], key: str | None) -> ControlDocument:
+        given = {name: value for name, value in asked.items() if value is not None}
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key or uuid.uuid4().hex}
+        request = Request(f"{self._url}{API}{path}", json.dumps(given).encode(), self._headers | headers, method="POST")
+        return ControlDocument.model_validate(self._answer(request))
+
     def _all(self, path: str, document: type[D], asked: Mapping[str, Any]) -> Iterator[D]:
         offset, total = 0, 1
         while offset < total:
@@ -157,8 +218,11 @@ class Client:
     def _get(self, path: str, asked: Mapping[str, Any] | None = None) -> Any:
         given = {name: _text(value) for name, value in (asked or {}).items() if value not in (None, [])}
         address = f"{self._url}{API}{path}" + (f"?{urlencode(given, doseq=True)}" if given else "")
+        return self._answer(Request(address, headers=self._headers))
+
+    def _answer(self, request: Request) -> Any:
         try:
-            with urlopen(Request(address, headers=self._headers), timeout=self._timeout) as answer:
+            with urlopen(request, timeout=self._timeout) as answer:
                 return json.load(answer)
         except HTTPError as refused:
             raise _error_of(refused, self._url) from refused

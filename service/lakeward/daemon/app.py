@@ -77,6 +77,7 @@ from lakeward.state.migration import migrate
 from lakeward.state.records import DaemonRecord
 from lakeward.state.store import index_entries_at, open_store
 from lakeward.storage.storage_of_url import open_root, open_storage
+from lakeward.surface.actions import Actions
 from lakeward.surface.store_answers import StoreAnswers
 from lakeward.table.timeline.service_instants import ServiceName, daemon_of
 
@@ -285,6 +286,7 @@ class App:
                 clock=clock,
             )
             stored = StoreAnswers(store, clock)
+            access = access_to(settings.service.listen, hosts=settings.http.hosts, token=settings.http_token)
             http = make_http(
                 registry=registry,
                 status=self._board.read,
@@ -293,9 +295,15 @@ class App:
                 reload=self._reload,
                 take_read=reads.take,
                 clock=clock,
-                api=make_api(status=self._board.read, detail=self._detail, stored=stored),
+                api=make_api(
+                    status=self._board.read,
+                    detail=self._detail,
+                    stored=stored,
+                    actions=Actions(store, clock),
+                    access=access,
+                ),
                 month=FleetMonth(lambda since: store.jobs.monthly_costs(since=since), clock).read,
-                access=access_to(settings.service.listen, hosts=settings.http.hosts, token=settings.http_token),
+                access=access,
             )
             server = HttpServer(http, settings.service.listen)
             server.start()

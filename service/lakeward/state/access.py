@@ -47,9 +47,13 @@ class StoreAccess:
     def rows(self, name: str, query: Select[Any]) -> Sequence[Row[Any]]:
         return self.read(name, lambda connection: connection.execute(query).all())
 
-    def write(self, name: str, work: Callable[[Connection], R], *, serializable: bool = True) -> R:
+    def write(
+        self, name: str, work: Callable[[Connection], R], *, serializable: bool = True, write_id: str | None = None
+    ) -> R:
         at = self._clock.now()
-        return self._observed(name, lambda: self.database.write(work, at=at, serializable=serializable))
+        return self._observed(
+            name, lambda: self.database.write(work, at=at, serializable=serializable, write_id=write_id)
+        )
 
     def _observed(self, name: str, call: Callable[[], R]) -> R:
         if self._on_operation is None:

@@ -2,11 +2,14 @@
 
 Touches: the database, through `StoreAccess`.
 Keeps:   1. a target has one pause in force at most, and none after a resume;
-         2. a resume unparks what is parked of its target in the same transaction.
+         2. a resume unparks what is parked of its target in the same transaction;
+         3. what is asked for with a key is done once within a day, however often it comes.
 """
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, Row, and_, delete, or_, select, update
@@ -14,7 +17,10 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from lakeward.state.access import StoreAccess, cut, execute, fields_of, group_of
 from lakeward.state.records import ControlKind, ControlRecord, FileGroupKey, ParkedRecord, TargetKind
-from lakeward.state.store_tables import TABLE_ITSELF, controls, parked_groups
+from lakeward.state.store_tables import TABLE_ITSELF, applied_writes, controls, parked_groups
+
+_REQUEST = "request "
+"""What the ids of writes begin with that answer requests with a key."""
 
 
 class Controls:
@@ -30,35 +36,31 @@ class Controls:
         resume of its target, and unparks what is parked there: the file group, or a table with all its groups.
         """
 
-        def work(connection: Connection) -> int:
-            ended_by = {
-                ControlKind.PAUSE: (ControlKind.PAUSE,),
-                ControlKind.RESUME: (ControlKind.PAUSE, ControlKind.RESUME),
-                ControlKind.CANCEL: (),
-            }[control.kind]
-            if ended_by:
-                same = and_(_same_target(control), controls.c.ended_at.is_(None), controls.c.kind.in_(ended_by))
-                outcome = f"replaced by a {control.kind}"
-                connection.execute(update(controls).where(same).values(ended_at=control.at, outcome=outcome))
-            if control.kind is ControlKind.RESUME and control.target_kind is TargetKind.TABLE:
-                _unpark(connection, control.target, None)
-            if control.kind is ControlKind.RESUME and control.file_group is not None:
-                _unpark(connection, control.target, control.file_group)
-            partition_path, file_id = control.file_group or (None, None)
-            statement = controls.insert().values(
-                kind=control.kind,
-                target_kind=control.target_kind,
-                target=control.target,
-                partition_path=partition_path,
-                file_id=file_id,
-                reason=cut(control.reason),
-                requested_by=control.by,
-                requested_at=control.at,
-                until=control.until,
-            )
-            return int(connection.execute(statement.returning(controls.c.id)).scalar_one())
+        return self._access.write("add_control", lambda connection: _add(connection, control))
 
-        return self._access.write("add_control", work)
+    def add_once(self, control: ControlRecord, key: str, *, lasting: float | None) -> ControlRecord | None:
+        """The same for a request with a key: one that comes again within a day gets the control of the first; None
+        where the key was that of another request.
+
+        Args:
+            lasting: seconds from when it is asked for until it ends by itself.
+        """
+        asked = _digest(control, lasting)
+        found = self._access.write(
+            "add_control",
+            lambda connection: {"id": _add(connection, control), "asked": asked},
+            write_id=_REQUEST + key,
+        )
+        if found["asked"] != asked:
+            return None
+        query = select(controls).where(controls.c.id == found["id"])
+        rows = list(self._access.rows("controls", query))
+        return control_of(rows[0]) if rows else replace(control, id=int(str(found["id"])))
+
+    def is_answered(self, key: str) -> bool:
+        """Whether a request with this key was answered within a day."""
+        query = select(applied_writes.c.id).where(applied_writes.c.id == _REQUEST + key)
+        return bool(list(self._access.rows("controls", query)))
 
     def in_force(self, now: float) -> tuple[ControlRecord, ...]:
         """Controls in force, oldest first."""
@@ -89,6 +91,41 @@ class Controls:
         key = (parked_groups.c.table_name, parked_groups.c.partition_path, parked_groups.c.file_id)
         query = select(parked_groups).where(or_(parked_groups.c.until.is_(None), parked_groups.c.until > now))
         return tuple(parked_of(row) for row in self._access.rows("parked", query.order_by(*key)))
+
+
+def _add(connection: Connection, control: ControlRecord) -> int:
+    ended_by = {
+        ControlKind.PAUSE: (ControlKind.PAUSE,),
+        ControlKind.RESUME: (ControlKind.PAUSE, ControlKind.RESUME),
+        ControlKind.CANCEL: (),
+    }[control.kind]
+    if ended_by:
+        same = and_(_same_target(control), controls.c.ended_at.is_(None), controls.c.kind.in_(ended_by))
+        outcome = f"replaced by a {control.kind}"
+        connection.execute(update(controls).where(same).values(ended_at=control.at, outcome=outcome))
+    if control.kind is ControlKind.RESUME and control.target_kind is TargetKind.TABLE:
+        _unpark(connection, control.target, None)
+    if control.kind is ControlKind.RESUME and control.file_group is not None:
+        _unpark(connection, control.target, control.file_group)
+    partition_path, file_id = control.file_group or (None, None)
+    statement = controls.insert().values(
+        kind=control.kind,
+        target_kind=control.target_kind,
+        target=control.target,
+        partition_path=partition_path,
+        file_id=file_id,
+        reason=cut(control.reason),
+        requested_by=control.by,
+        requested_at=control.at,
+        until=control.until,
+    )
+    return int(connection.execute(statement.returning(controls.c.id)).scalar_one())
+
+
+def _digest(control: ControlRecord, lasting: float | None) -> str:
+    """Equal for what asks for the same."""
+    words = control.kind.value, control.target_kind.value, control.target, control.file_group, control.reason, lasting
+    return hashlib.blake2b(repr(words).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
 
 
 def _unpark(connection: Connection, table: str, file_group: FileGroupKey | None) -> None:

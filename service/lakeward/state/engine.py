@@ -140,12 +140,16 @@ class Database:
         """One consistent snapshot. `work` may be called again."""
         return self._until_done(lambda: self._once(work, begin="BEGIN", isolation="REPEATABLE READ"))
 
-    def write(self, work: Callable[[Connection], R], *, at: float, serializable: bool = True) -> R:
+    def write(
+        self, work: Callable[[Connection], R], *, at: float, serializable: bool = True, write_id: str | None = None
+    ) -> R:
         """One transaction, done once. The result must be what JSON holds: a try after a lost reply reads it back.
 
-        `serializable=False` is for work whose single statement holds the lock of the only row that it reads.
+        Args:
+            serializable: False is for work whose single statement holds the lock of the only row that it reads.
+            write_id: of a write that may come again from elsewhere; None: it is a new one.
         """
-        write_id = uuid.uuid4().hex
+        write_id = uuid.uuid4().hex if write_id is None else write_id
 
         def work_once(connection: Connection) -> R:
             new = connection.execute(

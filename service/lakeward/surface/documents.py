@@ -41,6 +41,22 @@ class Document(BaseModel):
         return self.model_dump(mode="json", exclude_unset=True)
 
 
+class ProblemDocument(Document):
+    """Why there is no other answer (RFC 9457)."""
+
+    type: str
+    """`urn:lakeward:error:LW-USAGE`"""
+    code: str
+    """The code of the error, as the command line has it."""
+    title: str
+    """What went wrong."""
+    status: int
+    detail: str
+    """Why."""
+    remedy: str
+    """What to do about it."""
+
+
 class DeletionDocument(Document):
     """How far the deletions of a clean are."""
 

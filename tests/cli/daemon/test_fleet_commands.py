@@ -96,6 +96,26 @@ def test_who_has_no_token_is_not_answered(address: str, tmp_path: Path, capfd: p
     assert run(["status", "--config", str(config), "--token-file", str(file)]) == 6
 
 
+def test_controls_by_server_say_what_they_say_beside_the_store(
+    address: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    """The same words; a job is found by its id."""
+    monkeypatch.setenv("LAKEWARD_TOKEN", "t0ken")
+    monkeypatch.setenv("LAKEWARD_SERVER", address)
+    for words, said in (
+        (["pause", "orders", "--reason", "x", "--for", "2h"], "Paused: table orders until 2027-01-15"),
+        (["pause", "--group", "default", "--reason", "x"], "Paused: group default. A daemon sees it within seconds."),
+        (["resume", "orders", "--file-group", "p/f"], "Resumed: file group orders p/f. A daemon"),
+        (["resume", "--group", "default"], "Resumed: group default. A daemon"),
+        (["cancel", "j2", "--reason", "x"], "Asked to cancel: job j2. A daemon"),
+        (["cancel", "orders", "--reason", "x"], "Asked to cancel: table orders. A daemon"),
+    ):
+        assert run(words) == 0
+        assert capfd.readouterr().out.startswith(said)
+    assert run(["cancel", "no-such", "--reason", "x"]) == 2
+    assert run(["pause", "--reason", "x"]) == 2
+
+
 def test_top_follows_the_keyboard_and_ends(address: str):
     """On a terminal of 80 columns: the order changes, a search leaves one table, q restores the terminal."""
     controller, terminal = pty.openpty()

@@ -21,6 +21,7 @@ from lakeward.daemon.web.http import make_http
 from lakeward.state.migration import migrate
 from lakeward.state.records import CostRecord, DecisionRecord, EventRecord, JobRecord, StorageRecord
 from lakeward.state.store import Store, open_store
+from lakeward.surface.actions import Actions
 from lakeward.surface.store_answers import StoreAnswers
 from tests.clocks import SettableClock
 from tests.daemon.synthetic_status import NOW, detail, examination, service, storage_samples, table, varied_tables
@@ -86,6 +87,6 @@ def app_of(
         reload=lambda: ReloadOutcome(True),
         take_read=len,
         clock=clock,
-        api=make_api(status=status, detail=find, stored=stored),
+        api=make_api(status=status, detail=find, stored=stored, actions=Actions(store, clock), access=access),
         access=access,
     )

@@ -8,37 +8,31 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakeward.api.client import Client
 from lakeward.base.clock import SystemClock
 from lakeward.base.did_you_mean import did_you_mean
 from lakeward.base.errors import UsageError
 from lakeward.base.quantities import format_time, parse_duration
 from lakeward.cli.configured_table import ConfigOption, resolve_table, several_tables
+from lakeward.cli.options.server import ServerOption, TokenFileOption, asked_daemon
 from lakeward.cli.options.store import UrlOption, opened_store, read_settings
 from lakeward.cli.options.user import user_name
 from lakeward.cli.options.values import parse_option
 from lakeward.cli.result import Result
 from lakeward.config.short_name import find_by_short_name, names_of
-from lakeward.state.records import (
-    ControlKind,
-    ControlRecord,
-    FileGroupKey,
-    TargetKind,
-)
+from lakeward.state.records import ControlKind, FileGroupKey, TargetKind
 from lakeward.storage.storage_of_url import open_storage
+from lakeward.surface.actions import Actions, ActionTarget, Asker
 from lakeward.surface.documents import ControlDocument
 
 if TYPE_CHECKING:
     from lakeward.config.settings import Settings
     from lakeward.state.store import Store
-
-CANCEL_SECONDS = 3600.0
-"""How long a cancellation waits for a daemon to read it."""
 
 TableArgument = Annotated[
     str | None, typer.Argument(metavar="[TABLE]", help="A table: its name, or its base path.", show_default=False)
@@ -67,15 +61,24 @@ def pause(
     ] = None,
     config: ConfigOption = None,
     url: UrlOption = None,
+    server: ServerOption = None,
+    token_file: TokenFileOption = None,
 ) -> Result:
     """Start nothing new for a table, a group of tables or one file group. What runs goes on; `cancel` stops it."""
+    seconds, asked = parse_option(parse_duration, "--for", lasting, None), Asker(_who(), reason)
+    if server is not None:
+        daemon, (kind, name), key = (
+            asked_daemon(server, token_file, config),
+            _named(table, group),
+            _group_key(file_group),
+        )
+        if kind is TargetKind.GROUP:
+            return _shown(daemon.pause_group(name, reason, seconds=seconds, by=_who()), done="Paused")
+        return _shown(daemon.pause(name, reason, seconds=seconds, file_group=key, by=_who()), done="Paused")
     settings, clock = read_settings(config), SystemClock()
     with opened_store(url, settings, clock) as store:
-        kind, target, key = _target(store, settings, table, group, file_group, clock.now())
-        seconds = parse_option(parse_duration, "--for", lasting, None)
-        until = None if seconds is None else clock.now() + seconds
-        control = ControlRecord(ControlKind.PAUSE, kind, target, reason, _who(), clock.now(), key, until)
-        return _ask(store, control, done="Paused")
+        target = _target(store, settings, table, group, file_group, clock.now())
+        return _shown(Actions(store, clock).pause(target, asked, seconds=seconds), done="Paused")
 
 
 def resume(
@@ -85,16 +88,26 @@ def resume(
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why.")] = "",
     config: ConfigOption = None,
     url: UrlOption = None,
+    server: ServerOption = None,
+    token_file: TokenFileOption = None,
 ) -> Result:
     """End a pause, release what is parked, and let a table in shadow be serviced again.
 
     This also confirms that you know of the other services seen on the table so far.
     """
+    if server is not None:
+        daemon, (kind, name), key = (
+            asked_daemon(server, token_file, config),
+            _named(table, group),
+            _group_key(file_group),
+        )
+        if kind is TargetKind.GROUP:
+            return _shown(daemon.resume_group(name, reason, by=_who()), done="Resumed")
+        return _shown(daemon.resume(name, reason, file_group=key, by=_who()), done="Resumed")
     settings, clock = read_settings(config), SystemClock()
     with opened_store(url, settings, clock) as store:
-        kind, target, key = _target(store, settings, table, group, file_group, clock.now())
-        control = ControlRecord(ControlKind.RESUME, kind, target, reason, _who(), clock.now(), key)
-        return _ask(store, control, done="Resumed")
+        target = _target(store, settings, table, group, file_group, clock.now())
+        return _shown(Actions(store, clock).resume(target, Asker(_who(), reason)), done="Resumed")
 
 
 def cancel(
@@ -104,38 +117,57 @@ def cancel(
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason; shown with the job's result.")],
     config: ConfigOption = None,
     url: UrlOption = None,
+    server: ServerOption = None,
+    token_file: TokenFileOption = None,
 ) -> Result:
     """Stop what runs; nothing half-done stays visible. It may be started again later: `pause` prevents that."""
+    if server is not None:
+        daemon = asked_daemon(server, token_file, config)
+        cancel = daemon.cancel_job if _is_job(daemon, job_or_table) else daemon.cancel
+        return _shown(cancel(job_or_table, reason, by=_who()), done="Asker to cancel")
     settings, clock = read_settings(config), SystemClock()
     with opened_store(url, settings, clock) as store:
-        job = store.jobs.find(job_or_table)
-        if job is not None and job.ended_at is not None:
-            raise UsageError(
-                f"Job {job.id} cannot be cancelled.",
-                why=f"It ended at {format_time(job.ended_at)}: {job.result}.",
-                remedy="Run `lakeward jobs` to see what runs.",
-            )
-        if job is not None:
-            kind, target = TargetKind.JOB, job.id
+        if store.jobs.find(job_or_table) is not None:
+            target = ActionTarget.of_job(job_or_table)
         else:
             running = [each.id for each in store.jobs.running()]
-            kind = TargetKind.TABLE
-            target = table_name(store, settings, job_or_table, clock.now(), jobs=running)
-        control = ControlRecord(
-            ControlKind.CANCEL, kind, target, reason, _who(), clock.now(), until=clock.now() + CANCEL_SECONDS
-        )
-        return _ask(store, control, done="Asked to cancel")
+            name = table_name(store, settings, job_or_table, clock.now(), jobs=running)
+            target = ActionTarget.of_table(name)
+        return _shown(Actions(store, clock).cancel(target, Asker(_who(), reason)), done="Asker to cancel")
+
+
+def _is_job(daemon: Client, text: str) -> bool:
+    try:
+        daemon.job(text)
+    except UsageError:
+        return False
+    return True
+
+
+def _named(table: str | None, group: str | None) -> tuple[TargetKind, str]:
+    """Which one is given. Raises `UsageError` where both are, or none."""
+    if table is not None and group is None:
+        return TargetKind.TABLE, table
+    if group is not None and table is None:
+        return TargetKind.GROUP, group
+    raise UsageError(
+        "Say which table, or which group of tables." if table is None else "Give a table or --group, not both.",
+        why="The command is about one of them.",
+        remedy="Write for example: lakeward pause orders --reason maintenance.",
+    )
+
+
+def _group_key(file_group: str | None) -> FileGroupKey | None:
+    if file_group is None:
+        return None
+    partition_path, _, file_id = file_group.rpartition("/")
+    return partition_path, file_id
 
 
 def _target(
     store: Store, settings: Settings, table: str | None, group: str | None, file_group: str | None, at: float
-) -> tuple[TargetKind, str, FileGroupKey | None]:
-    if (table is None) == (group is None):
-        raise UsageError(
-            "Say which table, or which group of tables." if table is None else "Give a table or --group, not both.",
-            why="The command is about one of them.",
-            remedy="Write for example: lakeward pause orders --reason maintenance.",
-        )
+) -> ActionTarget:
+    _named(table, group)
     if group is not None:
         if file_group is not None:
             raise UsageError(
@@ -148,13 +180,10 @@ def _target(
                 why=did_you_mean(group, groups, otherwise="service.groups of the configuration does not name it."),
                 remedy=f"The groups are {', '.join(groups)}.",
             )
-        return TargetKind.GROUP, group, None
+        return ActionTarget.of_group(group)
     assert table is not None, "one of the two is given"
     name = table_name(store, settings, table, at)
-    if file_group is None:
-        return TargetKind.TABLE, name, None
-    partition_path, _, file_id = file_group.rpartition("/")
-    return TargetKind.FILE_GROUP, name, (partition_path, file_id)
+    return ActionTarget.of_table(name, _group_key(file_group))
 
 
 def table_name(store: Store, settings: Settings, text: str, at: float, *, jobs: Sequence[str] | None = None) -> str:
@@ -186,13 +215,12 @@ def _base_path(location: str) -> str:
     return open_storage(location)[1]
 
 
-def _ask(store: Store, control: ControlRecord, *, done: str) -> Result:
-    control_id = store.controls.add(control)
+def _shown(control: ControlDocument, *, done: str) -> Result:
     what = control.target if control.file_group is None else f"{control.target} {'/'.join(control.file_group)}"
-    until = f" until {format_time(control.until)}" if control.until and control.kind is ControlKind.PAUSE else ""
-    kind = control.target_kind.value.replace("_", " ")
+    until = f" until {format_time(control.until)}" if control.until and control.kind == ControlKind.PAUSE else ""
+    kind = control.target_kind.replace("_", " ")
     return Result(
-        document=ControlDocument.of(replace(control, id=control_id)).as_json(),
+        document=control.as_json(),
         lines=[f"{done}: {kind} {what}{until}. A daemon sees it within seconds."],
     )
 

@@ -46,6 +46,15 @@ class AccessRules:
             return Denial.NO_TOKEN
         return None
 
+    def refusal_to_act(self, headers: Mapping[str, str]) -> str | None:
+        """Why a request that may be answered may not change anything; None when it may. Without a token nothing says
+        who asks; a browser sends what `Basic` asked for by itself, also for pages of strangers."""
+        if self.token is None:
+            return "Actions need a token, and none is configured (http.token_file)."
+        if headers.get("authorization", "").partition(" ")[0].lower() != "bearer":
+            return "Actions take the token as `Authorization: Bearer TOKEN`, not as a password."
+        return None
+
 
 def access_to(listen: str, *, hosts: tuple[str, ...], token: str | None) -> AccessRules:
     """The rules, with what `listen` says of names."""

@@ -10,11 +10,14 @@
     /jobs  /jobs/ID                   what runs and ran; one with its card
     /events  /events/stream           what happened; the same as it happens
     /costs                            what jobs took, by month
+    /tables/NAME/pause|resume|cancel  POST: what an operator asks for, also of a file group
+    /groups/NAME/pause|resume         POST: of all tables of a group
+    /jobs/ID/cancel                   POST
     /openapi.json                     all of this, in a form that programs read
 
 An error is a problem document (RFC 9457) with the code that the command line has for it.
 
-Touches: the store, reading only.
+Touches: the store; what changes it needs a token as `Bearer`, and a key that makes it safe to send again.
 Keeps:   1. each path is in the document of the API, with the types of what it answers;
          2. an error has the form of a problem, and holds no traceback.
 See:     docs/decisions/0181-an-api-of-the-same-values.md
@@ -36,6 +39,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lakeward.base.errors import LakewardError, StoreUnavailable, UsageError
 from lakeward.daemon.status import ServiceStatus, TablePage
+from lakeward.daemon.web.access import AccessRules
+from lakeward.daemon.web.api_actions import TableName, add_actions
 from lakeward.daemon.web.connections import STREAMS_MAX, begin_stream
 from lakeward.daemon.web.document_makers import (
     decision_document,
@@ -47,7 +52,8 @@ from lakeward.daemon.web.document_makers import (
 from lakeward.daemon.web.event_stream import EventStream
 from lakeward.daemon.web.pages import GroupQuery, groups_of
 from lakeward.daemon.web.table_list import NEEDS_ATTENTION, ListQuery, TableSort, kinds_of, tables_of
-from lakeward.surface.documents import API, Document, EventDocument, JobDocument, MonthDocument
+from lakeward.surface.actions import Actions, KeyReused
+from lakeward.surface.documents import API, EventDocument, JobDocument, MonthDocument, ProblemDocument
 from lakeward.surface.store_answers import StoreAnswers
 from lakeward.surface.table_documents import (
     DecisionDocument,
@@ -71,26 +77,9 @@ _log = structlog.stdlib.get_logger(__name__)
 T = TypeVar("T")
 
 
-class ProblemDocument(Document):
-    """Why there is no other answer (RFC 9457)."""
-
-    type: str
-    """`urn:lakeward:error:LW-USAGE`"""
-    code: str
-    """The code of the error, as the command line has it."""
-    title: str
-    """What went wrong."""
-    status: int
-    detail: str
-    """Why."""
-    remedy: str
-    """What to do about it."""
-
-
 GroupOrder = Literal["group", "base_bytes", "log_bytes", "logs", "slices", "decision"]
 Limit = Annotated[int, Query(ge=1, le=_LIMIT_MAX, description="How many, at most.")]
 Offset = Annotated[int, Query(ge=0, description="How many to pass over.")]
-TableName = Annotated[str, Path(description="Its name or short name, `/` as `%2F`.")]
 OfTable = Annotated[str | None, Query(description="Only of the table of that name or short name.")]
 
 
@@ -99,12 +88,16 @@ def make_api(
     status: Callable[[], ServiceStatus],
     detail: Callable[[str], TablePage | None],
     stored: StoreAnswers,
+    actions: Actions,
+    access: AccessRules | None = None,
 ) -> ASGIApp:
     """
     Args:
         status: the newest one.
         detail: of a table by its name, None for one that is not watched.
         stored: what the store says.
+        actions: what the store is asked for.
+        access: who may act; None: everybody.
     """
     api = FastAPI(
         title="Lakeward",
@@ -256,6 +249,14 @@ def make_api(
         messages = stream.messages(after, lambda of: name is None or of == name)
         return StreamingResponse(messages, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
+    add_actions(
+        api,
+        actions,
+        access=access,
+        table_named=lambda table: name_of(_of_path(table)),
+        groups=lambda: {table.served.settings.group for table in status().tables},
+    )
+
     _answer_problems(api)
     description = api.openapi
 
@@ -265,7 +266,8 @@ def make_api(
             document = description()
             for path in document["paths"].values():
                 for operation in path.values():
-                    operation["responses"].pop("422", None)
+                    if (found := operation["responses"].get("422")) is not None and "HTTPValidationError" in str(found):
+                        del operation["responses"]["422"]
             for name in ("HTTPValidationError", "ValidationError"):
                 document["components"]["schemas"].pop(name, None)
         return description()
@@ -318,6 +320,8 @@ def problem(
 
 
 def _status_of(error: LakewardError) -> int:
+    if isinstance(error, KeyReused):
+        return 422
     if isinstance(error, UsageError):
         return 404
     return 503 if isinstance(error, StoreUnavailable) else 500

@@ -13,7 +13,8 @@ Who may ask is in `daemon/web/access.py`, how many at a time in `daemon/web/conn
 Touches: one TCP port.
 Keeps:   1. every answer has the same security headers, errors included, and only stylesheet, script and icon may be
             kept;
-         2. nothing but POST /-/reload and /-/reads has an effect, and no page of another origin can ask for them;
+         2. nothing but POST /-/reload, /-/reads and the actions of the API has an effect, and no page of another origin
+            can ask for them;
          3. an answer never holds a traceback;
          4. what is refused for its host or for want of a token says nothing about any table, not even that it is there.
 """
