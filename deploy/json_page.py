@@ -58,6 +58,7 @@ COMMANDS: Sequence[tuple[str, Sequence[str]]] = (
     ("doctor", ("{table}",)),
     ("erase-status", ("{table}", "--keys", "{keys}", "--expedite")),
     ("erase-status", ("{table}", "--keys", "{gone}", "--receipt", "{receipt}", "--sign-with", "{signing}")),
+    ("erase-expedite", ("{table}", "--keys", "{keys}", *DRY)),
     ("erase-verify", ("{receipt}", "--sign-with", "{signing}", "--keys", "{gone}")),
     ("service", ("{table}", *DRY)),
     ("compact", ("{table}", *DRY)),

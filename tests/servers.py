@@ -27,6 +27,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.error
 import urllib.request
 import uuid
 from abc import ABC, abstractmethod
@@ -282,6 +283,22 @@ class S3Server(Server):
         name = f"lake-{uuid.uuid4().hex[:12]}"
         self.put(name, b"")
         return name
+
+    def keep_versions(self, bucket: str) -> None:
+        """The bucket keeps what is deleted or written over from now on."""
+        said = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
+        url, kind = f"{self.url}/{bucket}?versioning", {"Content-Type": "application/xml"}
+        urllib.request.urlopen(urllib.request.Request(url, data=said, method="PUT", headers=kind)).close()
+
+    def versions(self, bucket: str) -> Iterator[bytes]:
+        """The bytes of each version of each object."""
+        with urllib.request.urlopen(f"{self.url}/{bucket}?versions") as answer:
+            listed = re.findall(r"<Key>([^<]*)</Key>\s*<VersionId>([^<]*)</VersionId>", answer.read().decode())
+        for key, version in listed:
+            url = f"{self.url}/{bucket}/{key}?versionId={version}"
+            # A mark of deletion has no bytes.
+            with contextlib.suppress(urllib.error.HTTPError), urllib.request.urlopen(url) as answer:
+                yield answer.read()
 
     def put(self, path: str, data: bytes) -> None:
         """Without conditions: as a program that knows nothing of us would."""

@@ -50,7 +50,12 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "verify": [("TABLE",)],
     "doctor": [("TABLE",), ("TABLE", "--keys", "--writers", "stopped"), (f"no-such?sig={CANARY}-sas",)],
     "erase-verify": [("CONFIG", "--sign-with", "ROWS"), ("CONFIG", "--sign-with", "CONFIG", "--keys", "CONFIG")],
-    "erase-status": [("TABLE", "--keys", "CONFIG"), (f"no-such?sig={CANARY}-sas", "--keys", "CONFIG")],
+    "erase-status": [
+        ("TABLE", "--keys", "CONFIG"),
+        (f"no-such?sig={CANARY}-sas", "--keys", "CONFIG"),
+        ("TABLE", "--keys", "CONFIG", "--url", f"postgresql://me:{CANARY}-url@127.0.0.1:1/x"),
+    ],
+    "erase-expedite": [("TABLE", "--keys", "CONFIG", "--dry-run", *CONF)],
     "compact": [
         ("TABLE", "--writers", "stopped", *CONF),
         ("TABLE", "--writers", "stopped", "--debug", *CONF),

@@ -33,13 +33,13 @@ _OWN: Mapping[str, tuple[Verb, ...]] = {
             "erase-status",
             "look.erase_command:erase_status",
             "/data/orders --keys deleted.txt",
-            of=("archive", "clean", "savepoint"),
+            of=("archive", "clean", "indexing", "savepoint"),
         ),
         Verb(
             "erase-verify",
             "look.erase_command:erase_verify",
             "gone.json --sign-with receipts.key",
-            of=("archive", "clean", "savepoint"),
+            of=("archive", "clean", "indexing", "savepoint"),
         ),
         Verb("layout", "look.layout_command:layout", "/data/orders --by city,day", of=("clustering",)),
         Verb("simulate", "look.simulate_command:simulate", "/data/orders --last 14d --reads 200/day"),
@@ -47,6 +47,12 @@ _OWN: Mapping[str, tuple[Verb, ...]] = {
         Verb("read", "read.read_command:read", "/data/orders --where \"city = 'lima' and fare > 10\""),
     ),
     "Service a table": (
+        Verb(
+            "erase-expedite",
+            "services.expedite_command:erase_expedite",
+            "/data/orders --keys deleted.txt --dry-run",
+            of=("archive", "clean", "compaction", "indexing", "metadata", "rollback", "savepoint"),
+        ),
         Verb("service", "services.service_command:service", "/data/orders --writers stopped", has_exit_code=True),
         Verb(
             "restore",

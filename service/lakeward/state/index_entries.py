@@ -513,6 +513,26 @@ class IndexEntries:
 
         return self._read(get)
 
+    def holding(self, keys: pa.Array) -> pa.Array:
+        """The keys that the database has a row of, whatever came of its commit: entries of a dropped one stay until
+        another one begins."""
+
+        def find(some: pa.Array, connection: Connection) -> pa.Array:
+            row = (
+                _cursor(connection)
+                .execute(
+                    "SELECT array_agg(k.n::int4) FROM unnest(%(keys)s) WITH ORDINALITY AS k (key, n)"
+                    f" WHERE EXISTS (SELECT FROM {self._entries} e WHERE e.record_key = k.key)",
+                    {"keys": Binaries.of(some)},
+                )
+                .fetchone()
+            )
+            assert row is not None, "an aggregate has one row"
+            return some.take(pa.array(integers(row[0]) - 1))
+
+        slices = [keys.slice(start, _ROWS_AT_ONCE) for start in range(0, len(keys), _ROWS_AT_ONCE)]
+        return pa.concat_arrays([pa.array([], keys.type), *(self._read(partial(find, some)) for some in slices)])
+
     def scan(self) -> Iterator[pa.RecordBatch]:
         after = None
         while True:

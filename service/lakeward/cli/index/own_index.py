@@ -5,12 +5,13 @@ Touches: the database of an index, which it opens and closes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
+import pyarrow as pa
 import typer
 
 from lakeward.base.clock import SystemClock
@@ -23,6 +24,7 @@ from lakeward.index.hbase.hbase_entries import HBaseEntries
 from lakeward.index.hbase.hbase_index import HBaseSource, PassedOver
 from lakeward.index.hbase.place import SCHEME, HBasePlace, parse_place
 from lakeward.index.index_type import INDEX_NAME, IndexType, LookupType
+from lakeward.index.location import RECORD_KEY
 from lakeward.index.record.created_with import DEFAULT_HASH, OWN_PREFIX, SECOND_HASH
 from lakeward.index.record.index_growth import ScalingWay
 from lakeward.index.record.own_hash import fingerprinted
@@ -30,7 +32,8 @@ from lakeward.services.indexing.judge.cost import PutByCommits
 from lakeward.services.indexing.judge.index_list import ListedIndex, list_in_database
 from lakeward.services.indexing.settings import record_options_of
 from lakeward.services.indexing.table_indexes import RecordShape, TableIndexes
-from lakeward.state.engine import open_database
+from lakeward.services.together.erasure.outside_index import OutsideIndex
+from lakeward.state.engine import file_of, open_database, parse_store_url, shown_url
 from lakeward.state.index_entries import IndexEntries, TableEntries, opened_entries
 
 if TYPE_CHECKING:
@@ -105,6 +108,54 @@ def indexes_of(
         open_hbase=None if in_hbase is None else partial(hbase, in_hbase),
         spread=spread,
     )
+
+
+def outside_indexes(opened: ConfiguredTable, urls: Sequence[str]) -> tuple[OutsideIndex, ...]:
+    """The servers that may have an index of the table: those that are named, and the store of the configuration if it
+    is in PostgreSQL. Raises `UsageError` for a URL that is of no such server; none is asked yet."""
+    stored = [opened.settings.store_url] if opened.settings.store_url.startswith("postgresql") else []
+    named = [url for url in dict.fromkeys(urls) if url not in stored]
+    return (
+        *(_outside_index(opened.base_path, url, is_named=False) for url in stored),
+        *(_outside_index(opened.base_path, url, is_named=True) for url in named),
+    )
+
+
+def shown_place(url: str) -> str:
+    """The URL of a server with an index, without secrets. Raises `UsageError`."""
+    return parse_place(url).shown if url.startswith(SCHEME) else shown_url(parse_store_url(url))
+
+
+def _outside_index(base_path: str, url: str, *, is_named: bool) -> OutsideIndex:
+    options = ("--url", shown_place(url)) if is_named else ()
+    if url.startswith(SCHEME):
+        place = parse_place(url)
+
+        def ask_hbase(keys: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+            clock = SystemClock()
+            with HBaseEntries(place, user=user_name(), limit=RateLimit(None, clock=clock), clock=clock) as entries:
+                for found in entries.get(keys):
+                    yield "", found[RECORD_KEY]
+
+        return OutsideIndex(IndexType.HBASE, place.shown, options, ask_hbase)
+    parsed = parse_store_url(url)
+    if file_of(parsed) is not None:
+        raise UsageError(
+            f"There is no index of Lakeward in {shown_url(parsed)}.",
+            why="Such indexes are in PostgreSQL.",
+            remedy="Name it as postgresql://user@host/database.",
+        )
+
+    def ask_postgresql(keys: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+        database = open_database(url, create=False)
+        try:
+            indexes = TableEntries(database, base_path)
+            for row in indexes.list():
+                yield row.name, indexes.open(row.name).holding(keys)
+        finally:
+            database.close()
+
+    return OutsideIndex(IndexType.POSTGRES, shown_url(parsed), options, ask_postgresql)
 
 
 def put_in_database(opened: ConfiguredTable, url: str | None, number: int) -> PutByCommits:

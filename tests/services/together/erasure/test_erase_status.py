@@ -26,7 +26,7 @@ LONGER = f"{CANARY}-and-more"
 ROWS = [(f"id-{number:04d}-of-many", 1, "p", "v") for number in range(40)]
 
 
-def status(base: Path, keys: Path, capfd: pytest.CaptureFixture[str], *more: str) -> tuple[int, dict[str, Any]]:
+def status(base: Path | str, keys: Path, capfd: pytest.CaptureFixture[str], *more: str) -> tuple[int, dict[str, Any]]:
     capfd.readouterr()
     code = run(["erase-status", str(base), "--keys", str(keys), "--json", *more])
     text = capfd.readouterr()

@@ -80,7 +80,7 @@ def _changed(document: dict[str, Any], name: str) -> None:
     value = document[name]
     match value:
         case list():
-            document[name] = value[1:]
+            document[name] = value[1:] or ["another"]
         case dict():
             document[name] = {}
         case str():

@@ -4,9 +4,11 @@
                    -> which keys the newest slices still have as rows -> why each file is there
 
 The timeline, the metadata table, the quarantine and the indexes name no file that such a listing does not have, but for
-an index outside of the table, which is asked for its keys.
+an index outside of the table: files of one at a configured location are listed and looked at like those of the table,
+and a server that has one is asked for its keys (`outside_index`).
 
-Touches: the table, reading: every file below its base path; newest slices that have a key, merged.
+Touches: the table, reading: every file below its base path; newest slices that have a key, merged; the folders and
+         servers of indexes outside of it that are named, reading.
 Keeps:   1. a file that the listing has is looked at, or named as unread with the reason;
          2. a key that a query finds is live, and never counts as deleted;
          3. files that came while it looked are looked at as well, or it says that writers were faster;
@@ -35,6 +37,7 @@ from lakeward.read.newest_slice import newest_slice, table_reading
 from lakeward.read.slice_keys import slice_keys
 from lakeward.services.together.erasure.file_contents import FileContents, FileReading, HeldAs
 from lakeward.services.together.erasure.holdings import HeldBecause, HeldPlace, HoldingJudge, place_of
+from lakeward.services.together.erasure.outside_index import REMAINS, AskedIndex, OutsideIndex, ask_outside
 from lakeward.services.together.erasure.wanted_keys import ErasureKeys, Numbers
 from lakeward.services.together.explaining.file_explanation import explain_in_sentences
 from lakeward.services.together.explaining.table_explanation import TableExplanation
@@ -55,11 +58,14 @@ NOT_LOOKED_AT: Final = (
     "older versions of its objects, soft deletes and snapshots, where the storage keeps such",
     "other tables and systems that were filled from it, and caches of query engines",
     "savepoints, clones or hard links outside of its base path",
-    "indexes outside of its base path: one of Lakeward in PostgreSQL or at another location, one in HBase",
     "logs of writers and of query engines, and the store of Lakeward's daemon",
     "the free space of disks: deleted is what no name leads to any more",
 )
 """What no look at a table can see; never empty."""
+_INDEXES_ELSEWHERE: Final = (
+    "indexes outside of its base path that were not named: of Lakeward in PostgreSQL or at another location, of Hudi "
+    "in HBase"
+)
 
 
 class KeyState(StrEnum):
@@ -76,7 +82,7 @@ class KeyState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Holding:
     path: str
-    """Below the table; a key in it is called by its line."""
+    """Below the table, or the name of an index elsewhere; a key in it is called by its line."""
     size: int
     forms: Mapping[HeldAs, Numbers]
     numbers: Numbers
@@ -115,6 +121,8 @@ class EraseStatus:
     """So many keys have fewer than eight bytes, and were looked for in columns alone."""
     judged_by: str
     """The settings by which it says how long files stay."""
+    asked: tuple[AskedIndex, ...] = ()
+    """The indexes on servers that were asked, and answered."""
 
     def count(self, state: KeyState) -> int:
         return sum(each is state for each in self.states)
@@ -122,10 +130,12 @@ class EraseStatus:
     @property
     def not_looked_at(self) -> tuple[str, ...]:
         """What no look can see, and what this one did not look for; never empty."""
+        remains = tuple(REMAINS[kind] for kind in dict.fromkeys(each.type for each in self.asked))
+        said = (*NOT_LOOKED_AT, _INDEXES_ELSEWHERE, *remains)
         if not self.too_short_for_text:
-            return NOT_LOOKED_AT
+            return said
         short = format_count(self.too_short_for_text, "key")
-        return (*NOT_LOOKED_AT, f"text outside of columns of keys, for {short} of fewer than eight bytes")
+        return (*said, f"text outside of columns of keys, for {short} of fewer than eight bytes")
 
     @property
     def is_gone(self) -> bool:
@@ -155,6 +165,8 @@ def look_for_keys(
     keys: ErasureKeys,
     *,
     name_of: Callable[[int], str],
+    folders: Sequence[str] = (),
+    outside: Sequence[OutsideIndex] = (),
     on_file: OnFile | None = None,
 ) -> EraseStatus:
     """Raises what a scan of the table does.
@@ -162,6 +174,8 @@ def look_for_keys(
     Args:
         explain_now: takes a scan of the table.
         name_of: the name of a key, for a path or an error that has it.
+        folders: of indexes of the table outside of its base path, in the same storage.
+        outside: the servers that have indexes of the table.
         on_file: is called with how many files were looked at, of how many.
     """
     first = explain_now()
@@ -171,7 +185,9 @@ def look_for_keys(
     looked, seen = _Looked(), set[FileStatus]()
     for _ in range(_LISTINGS_MAX):
         at = clock.now()
-        listed = {each._replace(identity=None) for each in list_files(storage, base_path)}
+        listed = {
+            each._replace(identity=None) for folder in (base_path, *folders) for each in list_files(storage, folder)
+        }
         looked.keep_only({_below(base_path, each) for each in listed})
         new = sorted(each for each in listed - seen if not (seen and _BEATS.search(each.path)))
         if not new:
@@ -185,10 +201,12 @@ def look_for_keys(
         looked.unread.append(
             Unread("", "Files came faster than they were looked at: look again while no writer is at work.")
         )
+    asked, silent = ask_outside(outside, keys)
+    looked.unread += [Unread(place, why) for place, why in silent]
     explanation = explain_now()
     live = _live_keys(storage, explanation.snapshot, looked.contents, keys)
     held = np.zeros(len(keys), np.bool_)
-    for contents in looked.contents.values():
+    for contents in (*looked.contents.values(), *(index.contents for index in asked)):
         held[contents.numbers] = True
     states = [
         KeyState.LIVE if is_live else KeyState.HELD if is_held else KeyState.GONE
@@ -201,11 +219,12 @@ def look_for_keys(
         instant=max(completed, default=None),
         keys=len(keys),
         states=states,
-        holdings=tuple(_masked(each, masked) for each in _judged(explanation, looked, live)),
+        holdings=tuple(_masked(each, masked) for each in _judged(explanation, looked, asked, live)),
         unread=tuple(Unread(masked(each.path), masked(each.why)) for each in looked.unread),
         looked_at=LookedAt(dict(looked.files), dict(looked.bytes)),
         too_short_for_text=keys.too_short_for_text,
         judged_by=explanation.judged_by.sentence,
+        asked=asked,
     )
 
 
@@ -223,7 +242,9 @@ def list_files(storage: Storage, folder: str) -> Iterator[FileStatus]:
 
 
 def _below(base_path: str, status: FileStatus) -> str:
-    return status.path.removeprefix(base_path).lstrip("/")
+    """The path below the table, or the whole one of a file outside of it."""
+    below = status.path.removeprefix(f"{base_path}/")
+    return below if below == status.path else below.lstrip("/")
 
 
 def _look_into(reading: FileReading, base_path: str, status: FileStatus, looked: _Looked) -> None:
@@ -265,25 +286,35 @@ def _live_keys(
     return live
 
 
-def _judged(explanation: TableExplanation, looked: _Looked, live: npt.NDArray[np.bool_]) -> Iterator[Holding]:
+def _judged(
+    explanation: TableExplanation, looked: _Looked, asked: Sequence[AskedIndex], live: npt.NDArray[np.bool_]
+) -> Iterator[Holding]:
     snapshot, now = explanation.snapshot, explanation.judge.clock.now()
     explainer = explanation.explainer()
-    judge = HoldingJudge(explanation.judge.base_path, explanation.quarantine, _has_newer(looked.metadata_files))
+    judge = HoldingJudge(explanation.quarantine, _has_newer(looked.metadata_files))
     for path, contents in sorted(looked.contents.items()):
         explained = None
         if place_of(path) is HeldPlace.DATA:
             explained = explainer.explain(path)
         why = [] if explained is None else explain_in_sentences(explained, now=now, zone=snapshot.zone.zone)[1:]
         because = judge.judge(path, tuple(contents.holds), explained, why)
-        if live[contents.numbers].all():
-            because = replace(because, why=(_ALL_LIVE, *because.why), release=())
-        yield Holding(path, looked.sizes[path], contents.holds, contents.numbers, because)
+        yield _holding(path, looked.sizes[path], contents, because, live)
+    for index in asked:
+        if len(index.contents.numbers):
+            yield _holding(index.name, 0, index.contents, judge.elsewhere(index), live)
+
+
+def _holding(
+    path: str, size: int, contents: FileContents, because: HeldBecause, live: npt.NDArray[np.bool_]
+) -> Holding:
+    if live[contents.numbers].all():
+        because = replace(because, why=(_ALL_LIVE, *because.why), release=())
+    return Holding(path, size, contents.holds, contents.numbers, because)
 
 
 def _masked(holding: Holding, masked: Callable[[str], str]) -> Holding:
     because = holding.because
-    why, release = tuple(map(masked, because.why)), tuple(map(masked, because.release))
-    return replace(holding, path=masked(holding.path), because=replace(because, why=why, release=release))
+    return replace(holding, path=masked(holding.path), because=replace(because, why=tuple(map(masked, because.why))))
 
 
 def _has_newer(paths: Collection[str]) -> dict[str, bool]:

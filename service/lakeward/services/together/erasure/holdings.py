@@ -3,7 +3,8 @@
     data          a file of a slice, or an orphan: as `explain --file` says, by the cleaning settings in force
     quarantine    set aside, until the quarantine's own time
     metadata      of the metadata table, newest or older; its own commits and archive with it
-    index         an index of Lakeward, or the cache of filters
+    index         an index of Lakeward, or the cache of filters; of the first also the files at a location of its own
+    elsewhere     an index on a server: of Lakeward in PostgreSQL, of Hudi in HBase
     timeline      an instant of the active timeline
     archive       the archived timeline
     attempt       what an attempt at a write or service left, or is making
@@ -12,7 +13,8 @@
 Touches: nothing.
 Keeps:   1. every file below the table has one place, and each place its reason and what ends it;
          2. no command is named that passes over a savepoint, a reader's window or consumer, or the quarantine's time
-            without a sentence that says so; among the steps that are planned is none that ends one of these.
+            without a sentence that says so; among the steps that are planned is none that ends one of these, or that
+            takes an index or the metadata table from what uses it.
 """
 
 from __future__ import annotations
@@ -22,16 +24,19 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from lakeward.base.quantities import format_time
 from lakeward.format.file_name import is_change_log, parse_any_data_file
+from lakeward.index.index_type import IndexType
 from lakeward.services.clean.plan.keeper import KeepReason
 from lakeward.services.clean.plan.storage_states import FileState
 from lakeward.services.together.erasure.file_contents import HeldAs
+from lakeward.services.together.erasure.outside_index import AskedIndex
 from lakeward.services.together.explaining.file_explanation import FileExplanation, Gone
 from lakeward.table.quarantine import FILES, QUARANTINE, Quarantine, set_aside_sentence
 
+_OUTSIDE: Final = re.compile(r"/|[a-z][a-z0-9]*://")
 _IN_QUARANTINE: Final = re.compile(rf"\.hoodie/{re.escape(QUARANTINE)}/([^/]+)/(.*)")
 
 
@@ -42,10 +47,23 @@ class HeldPlace(StrEnum):
     QUARANTINE = "quarantine"
     METADATA = "metadata"
     INDEX = "index"
+    ELSEWHERE = "elsewhere"
     TIMELINE = "timeline"
     ARCHIVE = "archive"
     ATTEMPT = "attempt"
     OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseCommand:
+    """A command of Lakeward about the table."""
+
+    verb: str
+    """With its group."""
+    options: tuple[str, ...] = ()
+
+    def text(self, base_path: str) -> str:
+        return shlex.join(["lakeward", *self.verb.split(), base_path, *self.options])
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +76,19 @@ class HeldBecause:
     why: tuple[str, ...]
     until: float | None = None
     """It may go then, in seconds since the epoch; None where that is no moment."""
-    release: tuple[str, ...] = ()
+    release: tuple[ReleaseCommand, ...] = ()
     """The commands that end it, in their order."""
     held_by: str | None = None
-    """What an operator promised or set aside, which `--expedite` never ends: a savepoint, a reader, the quarantine."""
+    """What an operator promised or set aside, which no planned step ends: a savepoint, a reader, the quarantine."""
 
 
 def place_of(path: str) -> HeldPlace:
     """
     Args:
-        path: below the table.
+        path: below the table, or the whole one of a file that is not.
     """
+    if _OUTSIDE.match(path):
+        return HeldPlace.INDEX
     if not path.startswith(".hoodie/"):
         name = path.rpartition("/")[2]
         return HeldPlace.OTHER if parse_any_data_file(name, native=True) is None else HeldPlace.DATA
@@ -97,7 +117,6 @@ _FOLDERS: Final[Mapping[str, HeldPlace]] = {
 class HoldingJudge:
     """Judges the files of one table."""
 
-    base_path: str
     quarantine: Quarantine
     has_newer: Mapping[str, bool]
     """Whether its file group has a newer base file, for each base file and log of the metadata table."""
@@ -125,18 +144,15 @@ class HoldingJudge:
             case HeldPlace.INDEX:
                 return self._index(path)
             case HeldPlace.TIMELINE:
-                kind, said = (
-                    "timeline file",
-                    "It stays on the active timeline until it is archived, and in the archive.",
-                )
-                return HeldBecause(place, kind, (said,), None, (self._command("archive"),))
+                said = "It stays on the active timeline until it is archived, and then in the archive for good."
+                return HeldBecause(place, "timeline file", (said,))
             case HeldPlace.ARCHIVE:
                 return HeldBecause(
                     place, "archived instants", ("Archived instants are kept for good: no service deletes them.",)
                 )
             case HeldPlace.ATTEMPT:
                 said = "An attempt at a write or a service left it, or is at work; its rollback deletes it."
-                return HeldBecause(place, "file of an attempt", (said,), None, (self._command("rollback"),))
+                return HeldBecause(place, "file of an attempt", (said,), None, (ReleaseCommand("rollback"),))
             case _:
                 return HeldBecause(
                     place, "other file", ("Nothing of the table names it: delete it by hand, once it is known.",)
@@ -145,36 +161,33 @@ class HoldingJudge:
     def _data(self, path: str, forms: Sequence[HeldAs], file: FileExplanation, why: Sequence[str]) -> HeldBecause:
         name = path.rpartition("/")[2]
         kind = "change log" if is_change_log(name) else "base file" if file.log_name is None else "log"
-        release: tuple[str, ...] = ()
+        release: tuple[ReleaseCommand, ...] = ()
         until = held_by = None
         match file.verdict:
             case FileState.LIVE:
                 if file.log_name is not None or HeldAs.ROW in forms:
-                    release = (
-                        self._command("compact", "--type", "full", "--file-group", file.file_id),
-                        self._command("clean"),
-                    )
+                    release = (ReleaseCommand("compact", (*_FULL, _GROUP, file.file_id)), ReleaseCommand("clean"))
             case FileState.PINNED:
                 savepoints = [keeper.instant for keeper in file.keepers if keeper.reason is KeepReason.SAVEPOINT]
                 times = [time for time in savepoints if time is not None] or [
                     pinned.savepoint.instant for pinned in file.pinned
                 ]
                 held_by = f"savepoint {', '.join(times)}"
-                release = (*(self._command("savepoint delete", time) for time in times), self._command("clean"))
+                release = (*(ReleaseCommand("savepoint delete", (time,)) for time in times), ReleaseCommand("clean"))
             case FileState.RETAINED:
                 until, held_by = _kept(file)
-                release = (self._command("clean", "--retain", "1"),)
+                release = (ReleaseCommand("clean", ("--retain", "1")),)
             case FileState.DEAD:
-                release = (self._command("clean"),)
+                release = (ReleaseCommand("clean"),)
             case FileState.QUARANTINED if (run := file.quarantined) is not None:
                 until, held_by = run.keep_until, f"the quarantine, until {format_time(run.keep_until)}"
-                release = (self._command("quarantine purge", "--older-than", "0s"),)
+                release = (_PURGE,)
             case FileState.ORPHAN:
-                release = (self._command("quarantine orphans"), self._command("quarantine purge", "--older-than", "0s"))
+                release = (ReleaseCommand("quarantine orphans"),)  # which keeps it for its time, like any other
             case FileState.UNCOMMITTED:
-                release = (self._command("rollback"),)
+                release = (ReleaseCommand("rollback"),)
             case FileState.FROZEN | Gone():
-                release = (self._command("verify"),)
+                why = (*why, "`lakeward verify` says what is wrong with it.")
             case _:
                 pass
         return HeldBecause(HeldPlace.DATA, kind, tuple(why), until, release, held_by)
@@ -182,45 +195,61 @@ class HoldingJudge:
     def _quarantined(self, path: str) -> HeldBecause:
         match = _IN_QUARANTINE.fullmatch(path)
         run = None if match is None else self.quarantine.find(match[1])
-        purge = (self._command("quarantine purge", "--older-than", "0s"),)
         if match is None or run is None:
             return HeldBecause(
-                HeldPlace.QUARANTINE, "file of no run", ("No run of the quarantine explains it.",), None, purge
+                HeldPlace.QUARANTINE, "file of no run", ("No run of the quarantine explains it.",), None, (_PURGE,)
             )
         kind = "file set aside" if match[2].startswith(f"{FILES}/") else "record of the quarantine"
         held_by = f"the quarantine, until {format_time(run.keep_until)}"
         why = set_aside_sentence(run.run, run.keep_until)
-        return HeldBecause(HeldPlace.QUARANTINE, kind, (why,), run.keep_until, purge, held_by)
+        return HeldBecause(HeldPlace.QUARANTINE, kind, (why,), run.keep_until, (_PURGE,), held_by)
 
     def _metadata(self, path: str) -> HeldBecause:
-        compact, clean = self._command("metadata compact"), self._command("metadata clean")
+        compact, clean, disable = map(ReleaseCommand, ("metadata compact", "metadata clean", "metadata disable"))
         if path.startswith(".hoodie/metadata/.hoodie/"):
             said = "It is on the metadata table's own timeline, until that is archived."
-            return HeldBecause(HeldPlace.METADATA, "timeline file of the metadata table", (said,), None, (compact,))
+            return HeldBecause(HeldPlace.METADATA, "timeline file of the metadata table", (said,), None, (disable,))
         partition = path.split("/")[2]
         if self.has_newer.get(path, False):
             said = (
                 "A compaction of the metadata table replaced it. Its cleaner keeps what a reader that began up to 20 "
-                "commits ago may need, and what a savepoint could go back to."
+                "commits ago may need, and what a savepoint could go back to. Without the metadata table, which the "
+                "next writer builds again, it goes at once."
             )
-            return HeldBecause(HeldPlace.METADATA, f"older file of {partition}", (said,), None, (clean,))
+            return HeldBecause(HeldPlace.METADATA, f"older file of {partition}", (said,), None, (clean, disable))
         said = (
             "Readers of the metadata table read it, until the entry is deleted and a compaction of the metadata table "
             "merges that."
         )
         return HeldBecause(HeldPlace.METADATA, f"file of {partition}", (said,), None, (compact, clean))
 
+    def elsewhere(self, index: AskedIndex) -> HeldBecause:
+        """An index on a server."""
+        if index.type is IndexType.HBASE:
+            said = "Hudi's writers up to release 1.0 delete its entries; Lakeward only reads it. Delete its rows there."
+            return HeldBecause(HeldPlace.ELSEWHERE, "index hbase", (said,))
+        said = (
+            "An update takes the key out of what it answers. Its entries stay until the commit that deleted the key is "
+            "archived: dropping the index ends that; then build it again."
+        )
+        commands = _of_index(index.type, *index.options)
+        return HeldBecause(HeldPlace.ELSEWHERE, "index postgres", (said,), None, commands)
+
     def _index(self, path: str) -> HeldBecause:
-        kind = path.split("/")[3]
+        kind = IndexType.RECORD.value if _OUTSIDE.match(path) else path.split("/")[3]
         said = (
             "An update takes the key out of Lakeward's index. Files that the update replaces stay for an hour and for "
             "16 more changes of the index, for lookups that run: dropping the index ends that; then build it again."
         )
-        commands = (self._command("index update", "--type", kind), self._command("index drop", "--type", kind))
-        return HeldBecause(HeldPlace.INDEX, f"index {kind}", (said,), None, commands)
+        return HeldBecause(HeldPlace.INDEX, f"index {kind}", (said,), None, _of_index(kind))
 
-    def _command(self, verb: str, *rest: str) -> str:
-        return shlex.join(["lakeward", *verb.split(), self.base_path, *rest])
+
+def _of_index(*options: str) -> tuple[ReleaseCommand, ...]:
+    """
+    Args:
+        options: its type, and what else names it.
+    """
+    return (ReleaseCommand("index update", ("--type", *options)), ReleaseCommand("index drop", ("--type", *options)))
 
 
 def _kept(file: FileExplanation) -> tuple[float | None, str | None]:
@@ -240,12 +269,19 @@ def _kept(file: FileExplanation) -> tuple[float | None, str | None]:
 class ErasureSteps:
     """What ends the holdings sooner."""
 
-    steps: tuple[str, ...]
-    """Commands, in their order, that break no promise."""
-    held: Mapping[str, tuple[str, ...]]
-    """What an operator promised or set aside, and the commands that release it."""
+    steps: tuple[ReleaseCommand, ...]
+    """In their order; they break no promise."""
+    held: Mapping[str, tuple[ReleaseCommand, ...]]
+    """What an operator promised or set aside, or running work relies on, and the commands that release it."""
     left: tuple[str, ...]
     """Paths of files that no command ends."""
+
+    def as_json(self, base_path: str) -> dict[str, Any]:
+        return {
+            "steps": [step.text(base_path) for step in self.steps],
+            "held": {by: [step.text(base_path) for step in steps] for by, steps in self.held.items()},
+            "left": list(self.left),
+        }
 
 
 def plan_steps(holdings: Sequence[tuple[str, HeldBecause]]) -> ErasureSteps:
@@ -253,23 +289,41 @@ def plan_steps(holdings: Sequence[tuple[str, HeldBecause]]) -> ErasureSteps:
     Args:
         holdings: files by their paths.
     """
-    steps: dict[str, None] = {}
-    held: dict[str, dict[str, None]] = {}
+    steps: dict[ReleaseCommand, None] = {}
+    held: dict[str, dict[ReleaseCommand, None]] = {}
+    groups: dict[str, None] = {}
     for _, because in holdings:
-        of = steps if because.held_by is None else held.setdefault(because.held_by, {})
-        of.update(dict.fromkeys(because.release))
+        for command in because.release:
+            by = because.held_by or _RELIED_ON.get(command.verb)
+            if by is not None:
+                held.setdefault(by, {})[command] = None
+            elif command.verb == "compact":
+                groups[command.options[-1]] = None
+            else:
+                steps[command] = None
+    if groups:
+        named = (option for group in groups for option in (_GROUP, group))
+        steps[ReleaseCommand("compact", (*_FULL, *named))] = None
     released = {by: tuple(sorted(commands, key=_order)) for by, commands in held.items()}
     left = tuple(path for path, because in holdings if not because.release)
     return ErasureSteps(tuple(sorted(steps, key=_order)), released, left)
 
 
-def _order(command: str) -> int:
+def _order(command: ReleaseCommand) -> int:
     """What a step needs done before: files are compacted before they are cleaned, the table before its metadata table,
     and the indexes last, which follow both."""
-    return next((at for at, verb in enumerate(_ORDER) if f"lakeward {verb} " in command), len(_ORDER))
+    return _ORDER.index(command.verb)
 
 
+_FULL: Final = ("--type", "full")
+_GROUP: Final = "--file-group"
+_PURGE: Final = ReleaseCommand("quarantine purge", ("--older-than", "0s"))
 _ORDER: Final = (
-    *("rollback", "savepoint delete", "compact", "clean", "quarantine orphans", "quarantine purge", "archive"),
-    *("metadata compact", "metadata clean", "index update", "index drop"),
+    *("rollback", "savepoint delete", "compact", "clean", "quarantine orphans", "quarantine purge"),
+    *("metadata compact", "metadata clean", "metadata disable", "index update", "index drop"),
 )
+_RELIED_ON: Final = {
+    "metadata disable": "readers of the metadata table, those that began up to 20 commits ago among them",
+    "index drop": "lookups and writes that use the index",
+}
+"""What takes the ground from running work, and is planned for no file."""

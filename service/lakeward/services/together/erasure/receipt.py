@@ -1,6 +1,7 @@
 """The receipt that keys are gone: JSON, signed by an HMAC with a key of the operator; and what checks one.
 
     statement, looked_at, not_looked_at    what was seen, and what was not: the second is never empty
+    indexes_elsewhere                      the indexes on servers that were asked
     at, instant                            the clock of the machine, and the newest completed instant of the timeline
     salt, keys                             an HMAC-SHA256 of each key with the salt, in the order of their digits
     signature                              HMAC-SHA256 of all else, with sorted fields and no spaces
@@ -37,8 +38,8 @@ _FORMAT: Final = "lakeward.erasure-receipt"
 _VERSION: Final = 1
 _ALGORITHM: Final = "HMAC-SHA256"
 _STATEMENT: Final = (
-    "No file that the timeline, the metadata table, Lakeward's folders, its indexes in the table's folder, the "
-    "quarantine or a listing of the base path names holds these keys."
+    "No file that the timeline, the metadata table, Lakeward's folders and indexes, the quarantine or a listing of the "
+    "base path names holds these keys, and none of the indexes elsewhere that are named here."
 )
 
 
@@ -65,6 +66,7 @@ def make_receipt(
         "instant": status.instant,
         "statement": _STATEMENT,
         "looked_at": status.looked_at.as_json(),
+        "indexes_elsewhere": [index.name for index in status.asked],
         "not_looked_at": list(status.not_looked_at),
         "too_short_for_text": status.too_short_for_text,
         "salt": salt.hex(),
