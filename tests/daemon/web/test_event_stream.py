@@ -137,7 +137,8 @@ def test_a_client_that_does_not_read_is_left_behind(store: Store, monkeypatch: p
             happen(store, str(number))
         while stream.clients:
             await asyncio.sleep(0.01)
-        assert [each async for each in deaf] == []
+        with pytest.raises(StopAsyncIteration):
+            await asyncio.wait_for(anext(deaf), 10)
         again = stream.messages(first, EVERYTHING)
         assert await texts(again, 69) == [str(number) for number in range(1, 70)]
         await again.aclose()  # type: ignore[attr-defined]
@@ -260,6 +261,27 @@ def test_a_stream_has_an_end(store: Store):
                 except ConnectionError:
                     pass
                 connection.close()
+    finally:
+        server.stop()
+
+
+def test_streams_take_no_room_of_others(store: Store):
+    """As many other connections as ever may be there beside them, and each of these is answered."""
+    limits = ConnectionLimits(connections_max=4, header_seconds=30)
+    server = HttpServer(app_of(replace(STATUS, at_monotonic=NOW), store), "127.0.0.1:0", limits)
+    server.start()
+    try:
+        with ExitStack() as opened:
+            for _ in range(limits.streams_max):
+                opened.enter_context(ask(server, f"{API}/events/stream")[0])
+            others = []
+            for _ in range(limits.connections_max):
+                others.append(socket.create_connection(("127.0.0.1", server.port), timeout=20))
+                opened.enter_context(others[-1]).sendall(b"GET /-/healthy HTTP/1.1\r\n")
+                time.sleep(0.02)
+            for other in others:
+                other.sendall(b"Host: 127.0.0.1\r\nConnection: close\r\n\r\n")
+                assert other.recv(4096).startswith(b"HTTP/1.1 200")
     finally:
         server.stop()
 

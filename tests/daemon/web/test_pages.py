@@ -781,6 +781,8 @@ def test_a_table_has_a_history(pages: Pages):
     assert "deltacommit 90" in text and "commit 15, 15 Lakeward's" in text and section.count('class="pending"') == 1
     assert all(svg.get("role") == "img" for svg in Page(f"<section {section}</section>").all("svg"))
     assert 'id="history"' not in pages.one_table(detail(table()), GroupQuery())
+    young = pages.one_table(replace(busy_detail(), days=busy_detail().days[-1:]), GroupQuery())
+    assert "from 2027-01-02 to 2027-01-15" in young, "a day alone is no wall"
 
 
 def test_a_table_says_which_settings_are_in_force_and_what_says_so(pages: Pages):

@@ -304,12 +304,16 @@ class DayChart:
     bars: tuple[Bar, ...]
 
 
+_DAYS_DRAWN_MIN = 14
+
+
 def _day_charts(detail: TablePage) -> tuple[DayChart, ...]:
-    """Each day from the first to the last one has its place, also without a job."""
+    """Each day from the first to the last one has its place, also without a job; there are two weeks at least."""
     if not detail.days:
         return ()
     known = {day.at: day for day in detail.days}
-    first, last = detail.days[0].at, detail.at // DAY_SECONDS * DAY_SECONDS
+    last = detail.at // DAY_SECONDS * DAY_SECONDS
+    first = min(detail.days[0].at, last - (_DAYS_DRAWN_MIN - 1) * DAY_SECONDS)
     all_days = [first + DAY_SECONDS * number for number in range(round((last - first) / DAY_SECONDS) + 1)]
     titles: tuple[tuple[str, Callable[[float], str], Callable[[DayTotal], float]], ...] = (
         ("Bytes written", _size, lambda day: day.written_bytes),
