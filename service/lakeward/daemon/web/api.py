@@ -89,7 +89,7 @@ def make_api(
     detail: Callable[[str], TablePage | None],
     stored: StoreAnswers,
     actions: Actions,
-    access: AccessRules | None = None,
+    access: AccessRules | None,
 ) -> ASGIApp:
     """
     Args:

@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 
 from lakeward.base.errors import UsageError
 from lakeward.daemon.web.access import AccessRules
-from lakeward.surface.actions import Actions, ActionTarget, Asker
+from lakeward.surface.actions import KEY_LENGTH_MAX, Actions, ActionTarget, Asker
 from lakeward.surface.documents import ControlDocument, Document, ProblemDocument
 
 TableName = Annotated[str, Path(description="Its name or short name, `/` as `%2F`.")]
@@ -30,6 +30,8 @@ RequestKey = Annotated[
     str,
     Header(
         alias="Idempotency-Key",
+        min_length=1,
+        max_length=KEY_LENGTH_MAX,
         description="Any text that is new for each request. The same one again within a day gets the same answer, and "
         "nothing is done twice; with another body it is refused.",
     ),
