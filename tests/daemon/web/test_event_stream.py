@@ -266,7 +266,7 @@ def test_a_stream_has_an_end(store: Store):
 
 
 def test_streams_take_no_room_of_others(store: Store):
-    """As many other connections as ever may be there beside them, and each of these is answered."""
+    """Other connections may be as many as without streams, and each of these is answered."""
     limits = ConnectionLimits(connections_max=4, header_seconds=30)
     server = HttpServer(app_of(replace(STATUS, at_monotonic=NOW), store), "127.0.0.1:0", limits)
     server.start()
