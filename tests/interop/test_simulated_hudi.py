@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakeward.base.estimate import ERROR_MAX
 from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.planner import planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.compaction.plan.trigger import Trigger
-from lakeward.services.compaction.simulation.replay import ERROR_MAX, measure_fit, replay
+from lakeward.services.compaction.simulation.replay import measure_fit, replay
 from lakeward.services.compaction.simulation.table_trace import read_trace
 from lakeward.storage.local import LocalStorage
 from tests.hudi.table import HudiTable, TableShape

@@ -12,12 +12,12 @@ import pytest
 from sqlalchemy import text
 
 from lakeward.state.engine import open_database
-from lakeward.state.records import CostRecord, JobRecord, StorageRecord
+from lakeward.state.records import ComparedDay, CostRecord, JobRecord, StorageRecord
 from lakeward.state.store import Store
 from tests.state.state_records import NOW, decision
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "store-views.md"
-VIEWS = ("lakeward_runs", "lakeward_decisions", "lakeward_costs", "lakeward_storage_by_state")
+VIEWS = ("lakeward_runs", "lakeward_decisions", "lakeward_costs", "lakeward_beside_hudi", "lakeward_storage_by_state")
 
 
 def documented() -> dict[str, list[str]]:
@@ -71,6 +71,7 @@ def filled(store: Store) -> Store:
     store.jobs.record_cost(CostRecord(*("j1", "orders", "clean", "2027-01", NOW + 60, "failed", 59.0, 0.0)))
     store.observations.record_decisions("orders", NOW, None, [decision("fg1"), decision("fg2")])
     store.observations.record_decisions("orders", NOW + 100, None, [decision("fg1", "LOG"), decision("fg2")])
+    store.compared_days.record(ComparedDay("orders", 20_818, NOW))
     for number in range(2):
         store.observations.record_storage("orders", StorageRecord(NOW + 700 * number, {"live": 10**12, "dead": number}))
     return store

@@ -18,7 +18,7 @@ from lakeward.state.records import (
 )
 from lakeward.surface.documents import ControlDocument, Document, EventDocument, JobDocument, MonthDocument
 
-BESIDE_THE_RECORD = {"progress", "deletions", "card"}
+BESIDE_THE_RECORD = {"progress", "deletions", "card", "beside_hudi"}
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def format_core_seconds(seconds: float | None) -> str:
     """Three figures, or nothing where it is not known."""
     if seconds is None:
         return ""
-    return f"{seconds:,.0f}" if seconds >= 100 else f"{seconds:.3g}"
+    return f"{seconds:,.0f}" if abs(seconds) >= 100 else f"{seconds:.3g}"
 
 
 def card_of(cost: KeptCost, later: Sequence[KeptCost], *, now: float) -> Card:

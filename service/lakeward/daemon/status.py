@@ -41,7 +41,14 @@ from lakeward.protocol.job_report import JobReport, JobResult
 from lakeward.protocol.progress import DeletedSoFar, Merged, Phase
 from lakeward.services.compaction.plan.decision import Decision
 from lakeward.services.service import Fact, ServiceDemand
-from lakeward.state.records import AttemptRecord, CleanerProgress, ExaminationRecord, JobRecord, MonthlyCost
+from lakeward.state.records import (
+    AttemptRecord,
+    CleanerProgress,
+    ExaminationRecord,
+    JobRecord,
+    MonthBesideHudi,
+    MonthlyCost,
+)
 from lakeward.table.backlog import Backlog, GroupBacklog
 from lakeward.table.file_system_view import GroupId
 
@@ -481,6 +488,8 @@ class TablePage:
     """Cards of the jobs that have ended, by their ids."""
     months: tuple[MonthlyCost, ...] = ()
     """The newest first."""
+    beside_hudi: tuple[MonthBesideHudi, ...] = ()
+    """The same months beside Hudi's default, the newest first."""
     examination: ExaminationRecord | None = None
     """The doctor's newest, by whichever daemon; None before the first."""
     timeline: tuple[InstantMark, ...] = ()

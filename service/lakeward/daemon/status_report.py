@@ -141,6 +141,7 @@ def table_detail(
         storage=tuple(StorageSample(each.at, each.bytes) for each in store.observations.storage(name) if each.at <= at),
         cards=_cards(ended, store, at),
         months=store.jobs.monthly_costs(name, since=_months_begin(at)),
+        beside_hudi=store.compared_days.months(name, since=_months_begin(at)),
         examination=store.observations.examinations([name]).get(name),
         timeline=() if snapshot is None else _instants(snapshot, name, store),
         days=_days(store.jobs.spent_since(name, at - DAYS_SHOWN * DAY_SECONDS), at),

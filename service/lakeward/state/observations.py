@@ -37,6 +37,7 @@ from lakeward.state.records import (
     Watched,
 )
 from lakeward.state.store_tables import (
+    compared_days,
     decisions,
     examinations,
     jobs,
@@ -312,7 +313,7 @@ def _decisions_of(table: str) -> Select[Any]:
 
 def _delete_observations(connection: Connection, table: str) -> None:
     seen = (plannings, decisions, past_decisions, observed_plans, observed_operations)
-    kinds = (*seen, storage_samples, examinations, read_days)
+    kinds = (*seen, storage_samples, examinations, read_days, compared_days)
     for kind in kinds:
         connection.execute(delete(kind).where(kind.c.table_name == table))
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from lakeward.base.estimate import Estimate
+
 FileGroupKey = tuple[str, str]
 """Partition path and file id."""
 
@@ -251,6 +253,90 @@ class MonthlyCost:
     """`CostRecord.actual_seconds` of all of them."""
     actual_by_clock_seconds: float | None
     """The part of it of jobs whose CPU seconds are not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedDay:
+    """What a table's compactions of a day wrote and took, beside what Hudi's default would have, both by the planner's
+    model; core-seconds, and bytes."""
+
+    table: str
+    day: int
+    """Days since the epoch."""
+    at: float
+    """When it was compared."""
+    problem: str | None = None
+    """Why nothing is known of it; then all figures are 0."""
+    written_bytes: int = 0
+    hudi_written_bytes: int = 0
+    job_seconds: float = 0.0
+    hudi_job_seconds: float = 0.0
+    reader_seconds: float | None = None
+    """None where partitions have several read rates."""
+    hudi_reader_seconds: float | None = None
+    storage_bytes: float = 0.0
+    """On average."""
+    hudi_storage_bytes: float = 0.0
+    real_bytes: int = 0
+    """What its compactions wrote, as their commits say."""
+    modelled_bytes: int = 0
+    """What the model of sizes says that these wrote."""
+    carried: Mapping[str, int] | None = None
+    """What the next day needs of it."""
+
+    @property
+    def core_seconds(self) -> float:
+        """Jobs and readers together; jobs alone where nothing is known of readers."""
+        return self.job_seconds + (self.reader_seconds or 0.0)
+
+    @property
+    def hudi_core_seconds(self) -> float:
+        return self.hudi_job_seconds + (self.hudi_reader_seconds or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class MonthBesideHudi:
+    """The sums of a table's days in a month, beside Hudi's default."""
+
+    table: str
+    month: str
+    days: int
+    """Days that are known."""
+    unknown_days: int
+    """Days of which nothing could be said."""
+    written_bytes: int
+    hudi_written_bytes: int
+    job_seconds: float
+    hudi_job_seconds: float
+    reader_seconds: float | None
+    """None where one day or more has none."""
+    hudi_reader_seconds: float | None
+    storage_bytes: float | None
+    """On average over the days."""
+    hudi_storage_bytes: float | None
+    counted_bytes: int
+    modelled_bytes: int
+    """What compactions wrote, and what the model of sizes says that they did."""
+
+    @property
+    def replay(self) -> Estimate:
+        """How well the model says what was written."""
+        return Estimate(self.counted_bytes, self.modelled_bytes)
+
+    @property
+    def core_seconds(self) -> float:
+        """Jobs and readers together; jobs alone where nothing is known of readers."""
+        return self.job_seconds + (self.reader_seconds or 0.0)
+
+    @property
+    def hudi_core_seconds(self) -> float:
+        return self.hudi_job_seconds + (self.hudi_reader_seconds or 0.0)
+
+    @property
+    def saved_seconds(self) -> float | None:
+        """Core-seconds that Hudi's default would have taken more; negative where less. None where the replay is not
+        close enough to what was written."""
+        return self.hudi_core_seconds - self.core_seconds if self.replay.is_close else None
 
 
 @dataclass(frozen=True, slots=True)

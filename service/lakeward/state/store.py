@@ -34,6 +34,7 @@ from lakeward.base.clock import Clock
 from lakeward.base.errors import StoreVersion
 from lakeward.base.quantities import DAY_SECONDS
 from lakeward.state.access import OnOperation, StoreAccess, cut, execute, fields_of, group_of, plain
+from lakeward.state.compared_days import ComparedDays
 from lakeward.state.controls import Controls
 from lakeward.state.engine import TIMEOUT_SECONDS, Database, open_database
 from lakeward.state.jobs import Jobs
@@ -58,6 +59,7 @@ from lakeward.state.store_tables import (
     applied_writes,
     attempts,
     cleaner_progress,
+    compared_days,
     controls,
     daemons,
     events,
@@ -309,6 +311,7 @@ class Store:
         self._access = access = StoreAccess(database, clock=clock, on_operation=on_operation)
         self.observations = Observations(access)
         self.reads = Reads(access)
+        self.compared_days = ComparedDays(access)
         self.jobs = Jobs(access)
         self.index_builds = IndexBuilds(access)
         self.controls = Controls(access)
@@ -356,6 +359,7 @@ class Store:
                 (jobs, and_(ended, _beyond(jobs, [jobs.c.began_at.desc(), jobs.c.id], jobs.c.id, keep.job_rows))),
                 (job_costs, older(job_costs.c.ended_at, keep.cost_days)),
                 (job_costs, _beyond(job_costs, [job_costs.c.ended_at.desc()], job_costs.c.job_id, keep.cost_rows)),
+                (compared_days, compared_days.c.day < (now - keep.cost_days * DAY_SECONDS) // DAY_SECONDS),
                 (read_days, read_days.c.day < (now - keep.read_days * DAY_SECONDS) // DAY_SECONDS),
                 (recent_reads, older(recent_reads.c.at, keep.recent_read_days)),
                 (attempts, and_(attempts.c.job_id.not_in(select(jobs.c.id)), older(attempts.c.began_at, 1))),

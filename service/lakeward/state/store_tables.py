@@ -2,7 +2,7 @@
 
     about a table     watched_tables  plannings  decisions  observed_plans  observed_operations  storage_samples
                       past_decisions  examinations
-    about our work    jobs  attempts  job_costs  cleaner_progress  index_builds  index_checkpoints
+    about our work    jobs  attempts  job_costs  compared_days  cleaner_progress  index_builds  index_checkpoints
     between daemons   leases  daemons
     from an operator  controls  parked_groups
     from engines      read_days  recent_reads
@@ -234,6 +234,29 @@ job_costs = Table(
     Index(None, "table_name", "ended_at"),
     Index(None, "ended_at"),
 )
+
+compared_days = Table(
+    "compared_days",
+    metadata,
+    Column("table_name", StorableText, primary_key=True),
+    Column("day", BigInteger, primary_key=True, autoincrement=False),
+    Column("month", StorableText, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("problem", StorableText),
+    Column("written_bytes", BigInteger, nullable=False),
+    Column("hudi_written_bytes", BigInteger, nullable=False),
+    Column("job_seconds", Double, nullable=False),
+    Column("hudi_job_seconds", Double, nullable=False),
+    Column("reader_seconds", Double),
+    Column("hudi_reader_seconds", Double),
+    Column("storage_bytes", Double, nullable=False),
+    Column("hudi_storage_bytes", Double, nullable=False),
+    Column("real_bytes", BigInteger, nullable=False),
+    Column("modelled_bytes", BigInteger, nullable=False),
+    Column("carried", JSON(none_as_null=True)),
+    Index(None, "day"),
+)
+"""`day` counts days since the epoch. The view `lakeward_beside_hudi` has its sums by month."""
 
 cleaner_progress = Table(
     "cleaner_progress",

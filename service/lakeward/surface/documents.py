@@ -24,6 +24,7 @@ from lakeward.state.records import (
     ControlRecord,
     EventRecord,
     JobRecord,
+    MonthBesideHudi,
     MonthlyCost,
 )
 
@@ -147,6 +148,60 @@ class EventDocument(Document):
         return cls(**with_times(event))
 
 
+class BesideHudiDocument(Document):
+    """A table's days in a month: its compactions as they happened, and as Hudi's default would have made them on the
+    same commits. Both by the planner's model."""
+
+    days: int
+    """Days that were compared."""
+    unknown_days: int
+    """Days of which nothing could be said."""
+    written_bytes: int
+    hudi_written_bytes: int
+    job_core_seconds: float
+    hudi_job_core_seconds: float
+    reader_core_seconds: float | None
+    """For logs; None where partitions have several read rates."""
+    hudi_reader_core_seconds: float | None
+    storage_bytes: float | None
+    """On average over the days; what was replaced stays for ten commits on both sides."""
+    hudi_storage_bytes: float | None
+    replay_factor: float | None
+    """Bytes by the model over bytes that compactions wrote; None where none was written."""
+    is_close: bool
+    """The factor is within 0.85 to 1.15, so that what was saved is shown."""
+    saved_core_seconds: float | None
+    """Core-seconds that Hudi's default would have taken more; negative where less."""
+
+    @classmethod
+    def of(cls, month: MonthBesideHudi) -> Self:
+        factor = month.replay.factor
+        return cls(
+            days=month.days,
+            unknown_days=month.unknown_days,
+            written_bytes=month.written_bytes,
+            hudi_written_bytes=month.hudi_written_bytes,
+            job_core_seconds=month.job_seconds,
+            hudi_job_core_seconds=month.hudi_job_seconds,
+            reader_core_seconds=month.reader_seconds,
+            hudi_reader_core_seconds=month.hudi_reader_seconds,
+            storage_bytes=month.storage_bytes,
+            hudi_storage_bytes=month.hudi_storage_bytes,
+            replay_factor=None if factor is None else round(factor, 4),
+            is_close=month.replay.is_close,
+            saved_core_seconds=month.saved_seconds,
+        )
+
+    @property
+    def core_seconds(self) -> float:
+        """Jobs and readers."""
+        return self.job_core_seconds + (self.reader_core_seconds or 0.0)
+
+    @property
+    def hudi_core_seconds(self) -> float:
+        return self.hudi_job_core_seconds + (self.hudi_reader_core_seconds or 0.0)
+
+
 class MonthDocument(Document):
     """The jobs of a service on a table that ended in a month."""
 
@@ -168,9 +223,24 @@ class MonthDocument(Document):
     actual_by_clock_seconds: float | None
     """The part of it of jobs whose CPU seconds are not known."""
 
+    beside_hudi: BesideHudiDocument | None = None
+    """What Hudi's default would have taken in the same days; of compaction alone, where days were compared."""
+
     @classmethod
     def of(cls, month: MonthlyCost) -> Self:
         return cls(**asdict(month))
+
+    @classmethod
+    def of_compactions(cls, cost: MonthlyCost | None, compared: MonthBesideHudi) -> Self:
+        """The month of compactions beside Hudi's default.
+
+        Args:
+            cost: None where no compaction ended in it.
+        """
+        nothing = MonthlyCost(
+            *(compared.table, JobKind.COMPACTION.value, compared.month, 0, 0, 0.0, 0.0, 0, 0, None, None, None)
+        )
+        return cls(**asdict(cost or nothing), beside_hudi=BesideHudiDocument.of(compared))
 
 
 class ControlDocument(Document):

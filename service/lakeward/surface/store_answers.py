@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from lakeward.base.clock import Clock
 from lakeward.base.errors import UsageError
 from lakeward.config.job_card import Card, card_of
+from lakeward.protocol.job_kind import JobKind
 from lakeward.state.records import AttemptRecord, CleanerProgress, DecisionRecord, EventRecord, JobRecord
 from lakeward.state.store import Store
 from lakeward.surface.documents import EventDocument, JobDocument, MonthDocument, is_clean
@@ -77,7 +78,14 @@ class StoreAnswers:
         )
 
     def costs(self, table: str | None) -> list[MonthDocument]:
-        return [MonthDocument.of(month) for month in self.store.jobs.monthly_costs(table)]
+        """The newest month first; beside that of compactions stands what Hudi's default would have taken."""
+        costs = {(each.month, each.table, each.service): each for each in self.store.jobs.monthly_costs(table)}
+        found = {key: MonthDocument.of(cost) for key, cost in costs.items()}
+        for each in self.store.compared_days.months(table):
+            key = (each.month, each.table, JobKind.COMPACTION.value)
+            found[key] = MonthDocument.of_compactions(costs.get(key), each)
+        in_order = sorted(found, key=lambda key: key[1:])
+        return [found[key] for key in sorted(in_order, key=lambda key: key[0], reverse=True)]
 
     def events(self, table: str | None, limit: int, before: int | None) -> list[EventDocument]:
         """The newest first.

@@ -20,7 +20,7 @@ from lakeward.protocol.progress import Count, Phase
 from lakeward.services.compaction.plan.decision import Choice, PlanOutcome, Reason
 from lakeward.services.metric import MetricKind
 from lakeward.services.services import load_services
-from lakeward.state.records import ExaminationRecord
+from lakeward.state.records import ComparedDay, ExaminationRecord
 from lakeward.table.backlog import BegunService, PendingPlan
 from tests.daemon.scrape import compare, samples, value
 from tests.daemon.synthetic_status import (
@@ -63,6 +63,7 @@ def busy(status: ServiceStatus | None = None) -> Metrics:
     for each in load_services():
         metrics.job_ended(job(service=each.kind.value), FIGURES)
     metrics.job_predicted("orders", JobCost({}, ReadLoad(), ReadLoad(), 0.0, 2.0, task_seconds=9.0, cpu_seconds=3.0))
+    metrics.compared(ComparedDay("orders", 20_818, 1.0, job_seconds=2.0, real_bytes=5, modelled_bytes=6))
     for step in WatchedStep:
         metrics.watchdog_fired("orders", step)
     metrics.lease_gained()
@@ -460,6 +461,20 @@ def test_what_was_predicted_stands_beside_what_was_taken():
     text = scrape(metrics)
     assert value(text, "lakeward_job_core_seconds_total", table="orders", kind="predicted") == 4
     assert value(text, "lakeward_job_core_seconds_total", table="orders", kind="taken") == 12
+
+
+def test_days_beside_hudi_s_default_are_counted():
+    """Jobs and readers together; a day of which nothing is known adds nothing."""
+    metrics = Metrics(CollectorRegistry())
+    metrics.keep({"orders": "orders"})
+    day = ComparedDay("orders", 20_818, 1.0, job_seconds=2.0, hudi_job_seconds=9.0, real_bytes=5, modelled_bytes=6)
+    metrics.compared(replace(day, reader_seconds=3.0, hudi_reader_seconds=0.5))
+    metrics.compared(ComparedDay("orders", 20_819, 2.0, problem="It broke."))
+    text = scrape(metrics)
+    assert value(text, "lakeward_compared_core_seconds_total", table="orders", policy="happened") == 5
+    assert value(text, "lakeward_compared_core_seconds_total", table="orders", policy="hudi") == 9.5
+    assert value(text, "lakeward_compared_bytes_total", table="orders", kind="counted") == 5
+    assert value(text, "lakeward_compared_bytes_total", table="orders", kind="modelled") == 6
 
 
 def test_an_operation_whose_output_was_wrong_is_a_mismatch():

@@ -13,13 +13,14 @@ from prometheus_client import CollectorRegistry
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
+from lakeward.base.quantities import DAY_SECONDS
 from lakeward.daemon.job_detail import job_detail
 from lakeward.daemon.status import ReloadOutcome, ServiceStatus, TablePage
 from lakeward.daemon.web.access import AccessRules
 from lakeward.daemon.web.api import make_api
 from lakeward.daemon.web.http import make_http
 from lakeward.state.migration import migrate
-from lakeward.state.records import CostRecord, DecisionRecord, EventRecord, JobRecord, StorageRecord
+from lakeward.state.records import ComparedDay, CostRecord, DecisionRecord, EventRecord, JobRecord, StorageRecord
 from lakeward.state.store import Store, open_store
 from lakeward.surface.actions import Actions
 from lakeward.surface.store_answers import StoreAnswers
@@ -44,6 +45,8 @@ def example_store(url: str) -> Iterator[Store]:
     store.jobs.end("j1", "committed", None, at=NOW - 30.0, figures={"full_operations": 2})
     cost = CostRecord("j1", "orders", "compaction", "2027-01", NOW - 30.0, "committed", 30.0)
     store.jobs.record_cost(replace(cost, predicted_seconds=12.0, cpu_seconds=14.0, saved_seconds_a_day=40.0))
+    compared = ComparedDay("orders", int(NOW // DAY_SECONDS) - 1, NOW - 100.0, real_bytes=100, modelled_bytes=104)
+    store.compared_days.record(replace(compared, job_seconds=40.0, hudi_job_seconds=210.0, carried={"merged_at": 1}))
     store.jobs.begin(JobRecord("j2", "orders", "clean", NOW - 20.0))
     for number in range(3):
         store.events.record(EventRecord(NOW - 30.0 + number, "commit", f"commit {number}", "orders"))

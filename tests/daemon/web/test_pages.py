@@ -52,7 +52,7 @@ from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobFigures
 from lakeward.services.compaction.plan.decision import Choice, Reason
 from lakeward.services.indexing.index_memory import IndexMemory, IndexStatus, TeeStatus
-from lakeward.state.records import CostRecord, ExaminationRecord, MonthlyCost
+from lakeward.state.records import CostRecord, ExaminationRecord, MonthBesideHudi, MonthlyCost
 from tests.daemon.synthetic_status import (
     LIMITATION,
     NOW,
@@ -224,6 +224,24 @@ def test_a_job_has_its_card_and_months_their_sums(pages: Pages):
     again = replace(cost, job_id="j2", ended_at=NOW - 169, detail={"rewritten": {"t9": 1}})
     unpaid = card_of(cost, (again,), now=NOW)
     assert "Did not pay back." in shown_text(pages, detail(ended=(job(),), cards={"j1": unpaid}))
+
+
+def test_months_stand_beside_hudi_s_default(pages: Pages):
+    """What it would have taken, and what was saved or lost; neither where the replay is off by more than 15%."""
+    month = MonthBesideHudi(
+        *("orders", "2027-01", 13, 1, 1 << 30, 5 << 30, 100.0, 500.0, 20.0, 10.0, 3e9, 4e9),
+        counted_bytes=100,
+        modelled_bytes=110,
+    )
+    text = shown_text(pages, detail(beside_hudi=(month,)))
+    assert "2027-01 13 of 14 1.0 GiB 5.0 GiB 120 510 390 1.10" in text
+    assert "Hudi's default would have taken 390 core-seconds more in 13 days of 2027-01" in text
+    dearer = replace(month, job_seconds=1000.0)
+    assert "510 -510 1.10" in (text := shown_text(pages, detail(beside_hudi=(dearer,))))
+    assert "Hudi's default would have taken 510 core-seconds less" in text
+    unsure = shown_text(pages, detail(beside_hudi=(replace(month, modelled_bytes=120),)))
+    assert "510 not known 1.20" in unsure and "would have taken" not in unsure
+    assert "510 not known –" in shown_text(pages, detail(beside_hudi=(replace(month, counted_bytes=0),)))
 
 
 def shown_text(pages: Pages, of: TablePage) -> str:

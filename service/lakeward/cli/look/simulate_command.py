@@ -36,10 +36,10 @@ from lakeward.cli.progress import open_view
 from lakeward.cli.result import Result
 from lakeward.cli.terminal import Column, Rendered, Terminal, new_table
 from lakeward.config.settings import TableSettings
-from lakeward.services.compaction.plan.compaction_type import CompactionType
 from lakeward.services.compaction.plan.planner import COST, Planner, merge_settings, planner_of
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.compaction.plan.trigger import Trigger
+from lakeward.services.compaction.simulation.comparison import hudi_default
 from lakeward.services.compaction.simulation.optimum import WRITES_MAX, Best, best_possible
 from lakeward.services.compaction.simulation.replay import (
     Fit,
@@ -280,7 +280,7 @@ def _policies(
     found: dict[str, Planner | None] = {_HAPPENED: None}
     for name in PolicyName:
         if name in names and name is PolicyName.HUDI:
-            found[name.value] = planner_of(CompactionType.FULL, GroupFilter(), {}, trigger=Trigger())
+            found[name.value] = hudi_default()
         elif name in names:
             found[name.value] = planner(name, {}, priced_by)
             if given:

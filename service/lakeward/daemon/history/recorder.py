@@ -40,6 +40,7 @@ from lakeward.services.compaction.plan.learned_reads import DAYS_MAX, LearnedRea
 from lakeward.state.records import (
     AttemptRecord,
     CleanerProgress,
+    ComparedDay,
     ControlRecord,
     CostRecord,
     DecisionRecord,
@@ -174,6 +175,10 @@ class Recorder:
         """The newest examinations of tables. On the store's lane, by `ask`."""
         return self._store.observations.examinations(tables)
 
+    def newest_compared(self, tables: Iterable[str]) -> Mapping[str, ComparedDay]:
+        """The newest day of each table that was compared. On the store's lane, by `ask`."""
+        return self._store.compared_days.newest(tables)
+
     def answered(self) -> None:
         if not self._outbox.is_blocked and self.store_problem is not None:
             self.store_problem = None
@@ -212,6 +217,11 @@ class Recorder:
             kind = FINDING if each.has_come else FINDING_GONE
             event = EventRecord(found.tried_at, kind, each.text, table, holder=self._holder)
             self._remember("event", partial(self._store.events.record, event))
+
+    def compared(self, found: ComparedDay) -> None:
+        """A day of a table beside Hudi's default."""
+        record = partial(self._store.compared_days.record, found)
+        self._remember("compared day", record, key=f"compared day {found.table} {found.day}")
 
     def serviced(self, table: ServedTable) -> None:
         """Something was said about the writers of a table that was only watched."""

@@ -39,6 +39,7 @@ from lakeward.daemon.history.recorder import Recorder, Remembered, cost_record
 from lakeward.daemon.jobs.registry import JobRegistry
 from lakeward.daemon.jobs.watch import JobWatch
 from lakeward.daemon.log import FailureLog
+from lakeward.daemon.loop.comparisons import DailyComparisons
 from lakeward.daemon.loop.control_registry import ControlRegistry
 from lakeward.daemon.loop.discovery import Discovered
 from lakeward.daemon.loop.examinations import Examinations, FindingChange
@@ -98,7 +99,7 @@ from lakeward.protocol.job_kind import JobKind
 from lakeward.protocol.job_report import JobReport, JobResult
 from lakeward.protocol.problem import is_foreseen, problem_of, problems_of
 from lakeward.services.compaction.plan.learned_reads import LearnedReads
-from lakeward.state.records import ControlRecord, JobRecord
+from lakeward.state.records import ComparedDay, ControlRecord, JobRecord
 from lakeward.state.records import TargetKind as StoredTarget
 from lakeward.state.store import Store
 from lakeward.table.backlog import Backlog
@@ -180,6 +181,14 @@ class DaemonLoop:
             self._recorder,
             submit=self._submit,
             changed=self._finding_changed,
+            problem=self._failures.problem,
+            clock=clock,
+        )
+        self._comparisons = DailyComparisons(
+            worker,
+            self._recorder,
+            submit=self._submit,
+            compared=self._compared,
             problem=self._failures.problem,
             clock=clock,
         )
@@ -290,6 +299,7 @@ class DaemonLoop:
             or self._scans.are_any
             or self._counts.are_any
             or self._examinations.are_any
+            or self._comparisons.is_any
         ):
             return False
         if self._watching_leases:
@@ -549,6 +559,7 @@ class DaemonLoop:
         self._histories.pop(name, None)
         self._failures.forget(name)
         self._examinations.forget(name)
+        self._comparisons.forget(name)
         self._metrics.keep({name: table.shown_as for name, table in self._tables.items()})
 
     # ----------------------------------------------------------------------------------------------- leases
@@ -570,6 +581,7 @@ class DaemonLoop:
         if gained:
             self._recorder.end_jobs_of_others(frozenset(gained))
         self._examinations.keep(held & self._tables.keys())
+        self._comparisons.keep(held & self._tables.keys())
         for table, why in changes.lost.items():
             self._lose_lease(table, why)
         for table, holder in changes.held_by.items():
@@ -730,12 +742,18 @@ class DaemonLoop:
             self._counts.begin(table)
 
     def _examine(self, name: str) -> None:
+        """What is looked at once a day."""
         if not self._stopping and (table := self._tables.get(name)) is not None:
             self._examinations.begin(table, is_busy=name in self.jobs.busy_tables)
+            self._comparisons.begin(table)
 
     def _finding_changed(self, table: str, change: FindingChange) -> None:
         level = self._log.warning if change.has_come and change.grade != "advice" else self._log.info
         level("doctor", table=table, code=change.code, text=change.text)
+
+    def _compared(self, found: ComparedDay) -> None:
+        if found.table in self._tables:
+            self._metrics.compared(found)
 
     def _counted(self, table: str, sample: StorageSample) -> None:
         if table in self._tables:

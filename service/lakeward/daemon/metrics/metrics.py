@@ -35,6 +35,8 @@ from prometheus_client.registry import Collector
 
 from lakeward.daemon.metrics.specs import (
     CHECKS,
+    COMPARED_BYTES,
+    COMPARED_CORE_SECONDS,
     CONFIG_RELOADS,
     CONFLICTS,
     DECISIONS,
@@ -82,7 +84,7 @@ from lakeward.protocol.progress import ENGINE_COUNTS, RECOVERY_COUNTS, Count, En
 from lakeward.services.compaction.plan.decision import PlanOutcome
 from lakeward.services.metric import JobCounter, MetricKind, MetricSpec, Reading, Shown
 from lakeward.services.services import NAMED, load_services
-from lakeward.state.records import JobRecord
+from lakeward.state.records import ComparedDay, JobRecord
 
 
 class Metrics:
@@ -153,6 +155,13 @@ class Metrics:
         """What a job that has ended took, beside what was predicted."""
         self._of_table(JOB_CORE_SECONDS, table, "predicted").inc(cost.predicted_seconds)
         self._of_table(JOB_CORE_SECONDS, table, "taken").inc(cost.actual_seconds)
+
+    def compared(self, day: ComparedDay) -> None:
+        """A day of a table beside Hudi's default."""
+        self._of_table(COMPARED_CORE_SECONDS, day.table, "happened").inc(day.core_seconds)
+        self._of_table(COMPARED_CORE_SECONDS, day.table, "hudi").inc(day.hudi_core_seconds)
+        self._of_table(COMPARED_BYTES, day.table, "counted").inc(day.real_bytes)
+        self._of_table(COMPARED_BYTES, day.table, "modelled").inc(day.modelled_bytes)
 
     def job_spent(self, service: JobKind, doing: JobDoing, seconds: float) -> None:
         """So many seconds of a job, which may still run."""

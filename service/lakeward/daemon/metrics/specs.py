@@ -122,6 +122,20 @@ JOB_CORE_SECONDS = counter(
     "table",
     "kind",
 )
+COMPARED_CORE_SECONDS = counter(
+    "lakeward_compared_core_seconds_total",
+    "Core-seconds of compactions and of reading logs by the planner's model, of days that were compared with Hudi's "
+    "default: as it happened, and as Hudi's default would have compacted.",
+    "table",
+    "policy",
+)
+COMPARED_BYTES = counter(
+    "lakeward_compared_bytes_total",
+    "Bytes that compactions of compared days wrote: counted, and by the model of sizes. Their quotient is the error of "
+    "the comparison.",
+    "table",
+    "kind",
+)
 PEAK_MEMORY = _histogram(
     "lakeward_operation_peak_memory_bytes",
     _MEMORY_BYTES,
@@ -204,6 +218,8 @@ _OWN_EVENTS = (
     JOB_SECONDS,
     JOB_SPENT_SECONDS,
     JOB_CORE_SECONDS,
+    COMPARED_CORE_SECONDS,
+    COMPARED_BYTES,
     PEAK_MEMORY,
     PHASE_SECONDS,
     LOCK_WAIT_SECONDS,

@@ -4,6 +4,7 @@
     plan   -> watcher, daemon/work/table_planner     -> a decision for every file group, and what it would cost
     count  -> services/services            -> what holds the storage, in a work of its own after a poll or a plan
     examine -> services/together/doctor    -> what breaks tables, once a day, in a work of its own after a poll
+    compare -> services/compaction/simulation -> a day beside Hudi's default, in a work of its own after a poll
     run    -> execute, through commit      -> committed, nothing, or an error
 
 Every method is called on a thread of its own and returns, or raises, when it is done; nothing here decides what is
@@ -41,7 +42,8 @@ from pathlib import Path
 from typing import Any
 
 from lakeward.base.clock import Clock
-from lakeward.base.errors import LakewardError, Refused
+from lakeward.base.errors import BrokenFile, LakewardError, Refused
+from lakeward.base.quantities import DAY_SECONDS
 from lakeward.config.permitted_services import permitted_services_of
 from lakeward.config.settings import Writers
 from lakeward.daemon.log import log_context
@@ -63,10 +65,13 @@ from lakeward.protocol.owner import Processes
 from lakeward.protocol.progress import Observer
 from lakeward.protocol.serviced_table import ServicedTable
 from lakeward.services.compaction.plan.decision import Reason
+from lakeward.services.compaction.plan.planner import reads_everywhere_of
+from lakeward.services.compaction.simulation.comparison import Carried, compare_day
+from lakeward.services.compaction.simulation.table_trace import read_trace
 from lakeward.services.service import JobOrder, Service, StoredIndexes
 from lakeward.services.services import counting_service, load_doctor, load_services
 from lakeward.services.together.doctor.diagnosis import Diagnosis, diagnosis_as_json
-from lakeward.state.records import ExaminationRecord
+from lakeward.state.records import ComparedDay, ExaminationRecord
 from lakeward.storage.storage import Storage
 from lakeward.table.backlog import Backlog
 from lakeward.table.file_system_view import GroupId
@@ -239,6 +244,53 @@ class Worker:
             if not diagnosis.found and not diagnosis.absent:
                 return ExaminationRecord(at, problem=diagnosis.failed[0].why)
             return ExaminationRecord(at, at, diagnosis_as_json(serviced.base_path, diagnosis, most=EVIDENCE_MAX))
+
+    def compare(self, table: ServedTable, day: int, before: ComparedDay | None, guard: Guard) -> ComparedDay | None:
+        """A day of a table that is over, beside Hudi's default; None for a table without logs. Raises what the guard
+        raises.
+
+        Args:
+            before: the day before it; None where nothing is known of that.
+        """
+        begins, ends = round(day * DAY_SECONDS * 1000), round((day + 1) * DAY_SECONDS * 1000)
+        carried = Carried(begins)
+        if before is not None and before.carried is not None:
+            carried = Carried(**before.carried)
+        with log_context(table=table.name):
+            with self._turn.taken(timeout=TURN_SECONDS):
+                snapshot = self._watcher.snapshot(table.name)
+            if not snapshot.config.is_merge_on_read:
+                return None
+            storage, _ = self._open_storage(table.base_path)
+            now = self._clock.now()
+            try:
+                last = now - carried.merged_at / 1000
+                trace = read_trace(storage, snapshot, last_seconds=last, now=now, on_step=lambda text: guard())
+                found = compare_day(
+                    trace.between(carried.merged_at, ends),
+                    carried,
+                    begins=begins,
+                    reads_per_day=reads_everywhere_of(table.settings.planner),
+                    on_step=lambda done: guard(),
+                )
+            except (Refused, BrokenFile) as error:
+                return ComparedDay(table.name, day, now, problem=error.why or error.what)
+        return ComparedDay(
+            table.name,
+            day,
+            now,
+            written_bytes=found.happened.written_bytes,
+            hudi_written_bytes=found.hudi.written_bytes,
+            job_seconds=found.happened.job_seconds,
+            hudi_job_seconds=found.hudi.job_seconds,
+            reader_seconds=found.happened.reader_seconds,
+            hudi_reader_seconds=found.hudi.reader_seconds,
+            storage_bytes=found.happened.storage_bytes,
+            hudi_storage_bytes=found.hudi.storage_bytes,
+            real_bytes=found.real_bytes,
+            modelled_bytes=found.modelled_bytes,
+            carried=found.carried.as_json(),
+        )
 
     def free_dead_locks(self, table: ServedTable) -> None:
         """Free locks of a table that another daemon services: it may not judge processes of this host, and would wait

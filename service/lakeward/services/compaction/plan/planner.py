@@ -30,7 +30,7 @@ from lakeward.services.compaction.plan.decision import Choice, Form, PlanOutcome
 from lakeward.services.compaction.plan.group_rules import GroupRules
 from lakeward.services.compaction.plan.hybrid_options import HybridOptions
 from lakeward.services.compaction.plan.price import PRICE_MAX, Price
-from lakeward.services.compaction.plan.read_rates import Learned, ReadRates, parse_rates
+from lakeward.services.compaction.plan.read_rates import Learned, RateRule, ReadRates, parse_rates
 from lakeward.services.compaction.plan.selection import GroupFilter, Selection, parse_strategies
 from lakeward.services.compaction.plan.setting_keys import SETTINGS
 from lakeward.services.compaction.plan.slice_profile import SliceProfile
@@ -177,6 +177,12 @@ def shadow_seconds_of(settings: Mapping[str, str]) -> float:
     """How long decisions by cost are only recorded on a table that was serviced before it. Raises `UsageError`."""
     seconds: float = _fields(settings, _PRICE).get("shadow", SHADOW_SECONDS)
     return seconds
+
+
+def reads_everywhere_of(settings: Mapping[str, str]) -> float | None:
+    """How often in a day each partition is read, as settings say; None where that differs. Raises `UsageError`."""
+    rules: tuple[RateRule, ...] = _fields(settings, _PRICE).get("reads", ())
+    return ReadRates(rules).everywhere
 
 
 def trigger_of(settings: Mapping[str, str]) -> Trigger | None:

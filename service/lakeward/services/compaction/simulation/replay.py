@@ -35,6 +35,7 @@ from datetime import UTC
 from operator import attrgetter
 
 from lakeward.base.errors import Refused
+from lakeward.base.estimate import Estimate
 from lakeward.base.quantities import DAY_SECONDS, format_count, format_time
 from lakeward.format.file_name import LogFileName
 from lakeward.format.timeline.instant import Instant, State, format_instant_time, instant_file_name
@@ -65,8 +66,6 @@ REPLAN_SECONDS = 900.0
 SPANS = 48
 """Parts of a replay that figures over time are of."""
 GROWTH_MAX = 4.0
-ERROR_MAX = 0.15
-"""How far the bytes of the model may be from those that were written, for its figures to be facts."""
 WRITES_MIN = 10
 """Delta commits with logs, below which a replay says nothing about a policy."""
 DELTAS_MAX = 1024
@@ -578,6 +577,8 @@ class ReplayedFigures:
     """Commits of writers that were on their way while a job merged a file group into which they wrote."""
     beside_seconds: float = 0.0
     """How long they were."""
+    last_job_at: int | None = None
+    """When the planner merged last."""
     spans: list[Span] = field(default_factory=lambda: [Span() for _ in range(SPANS)])
 
     @property
@@ -645,22 +646,32 @@ def replay(
     model: SizeModel,
     reads_per_day: float,
     on_step: OnStep = lambda done: None,
+    counts_from: int | None = None,
+    begins_merged: bool = False,
 ) -> ReplayedFigures:
     """What a planner would have done; or, without one, what was done, with the sizes that were.
 
     Args:
         reads_per_day: how often each partition is read.
+        counts_from: figures are of what comes after that moment; None: after the beginning of the trace.
+        begins_merged: the planner merges all logs at the beginning of the trace, which no figure counts.
     """
     trigger = None if planner is None else planner.options.table_trigger
     groups = SizedGroups(trace.groups, trace.config, model, deltas_max=trigger.delta_commits if trigger else 1)
     figures = ReplayedFigures()
     clock = _ManualClock(trace, groups, figures, reads_per_day)
-    for number, commit in enumerate(trace.commits):
+    counted = [commit for commit in trace.commits if commit.at > trace.begins]
+    before = len(trace.commits) - len(counted)
+    for commit in trace.commits[:before]:
+        apply_commit(groups, commit)
+    if begins_merged:
+        groups.carry_out_fulls(trace.begins)
+        groups.planned(trace.begins, is_full=True)  # triggers count from there, also where there was no log
+    for number, commit in enumerate(counted, start=before):
         if number and number % _STEP_EACH == 0:
             on_step(number / len(trace.commits))
-        if commit.at <= trace.begins:
-            apply_commit(groups, commit)
-            continue
+        if counts_from is not None and commit.at > counts_from:
+            figures, counts_from = clock.count_from(counts_from, planner), None
         if planner is not None:
             clock.look_until(commit.at, planner)
         clock.advance(commit.at)
@@ -678,6 +689,8 @@ def replay(
         figures.wrote(commit)
         if planner is not None:
             clock.look(commit.at + 1, planner)
+    if counts_from is not None:
+        figures = clock.count_from(counts_from, planner)
     if planner is not None:
         clock.look_until(trace.ends, planner)
     clock.advance(trace.ends)
@@ -691,8 +704,18 @@ class _ManualClock:
         self._groups, self._figures = groups, figures
         self._reads_per_second = reads_per_day / DAY_SECONDS
         self._begins = self._now = trace.begins
+        self._ends = trace.ends
         self._span = max(1, trace.ends - trace.begins) / SPANS
         self._reads_superseded = trace.config.is_lsm_tree
+
+    def count_from(self, moment: int, planner: Planner | None) -> ReplayedFigures:
+        """Go on to that moment, and count from there."""
+        if planner is not None:
+            self.look_until(moment, planner)
+        self.advance(moment)
+        self._figures = ReplayedFigures()
+        self._begins, self._span = moment, max(1, self._ends - moment) / SPANS
+        return self._figures
 
     def advance(self, until: int) -> None:
         sums, figures = self._groups.sums, self._figures
@@ -751,6 +774,7 @@ class _ManualClock:
         if not merges:
             return
         self._figures.merged(merges, jobs=plans)
+        self._figures.last_job_at = at
         seconds = sum(merge.cost.core_seconds for merge in merges)
         self._figures.longest_job_seconds = max(self._figures.longest_job_seconds, seconds)
         self._groups.merging(merges, at, at + math.ceil(seconds * 1000))
@@ -867,24 +891,33 @@ class Fit:
     @property
     def factor(self) -> float | None:
         """Bytes by the model for each byte that was written; None where nothing was."""
-        return self.modelled_bytes / self.real_bytes if self.real_bytes else None
+        return self._estimate.factor
 
     @property
     def is_close(self) -> bool:
-        return self.factor is not None and 1 - ERROR_MAX <= self.factor <= 1 + ERROR_MAX
+        return self._estimate.is_close
+
+    @property
+    def _estimate(self) -> Estimate:
+        return Estimate(self.real_bytes, self.modelled_bytes)
 
 
-def measure_fit(trace: Trace) -> Fit:
+def measure_fit(trace: Trace, *, model: SizeModel | None = None, counts_from: int | None = None) -> Fit:
     """The compactions that were made, side by side with the sizes that were and with those of the model. Its growth is
-    at each moment what the compactions before showed, so that none is judged by what it has taught."""
-    model = SizeModel()
+    at each moment what the compactions before showed, so that none is judged by what it has taught.
+
+    Args:
+        model: what compactions before `counts_from` have shown; it goes on to learn.
+        counts_from: the bytes are of what completed after that moment; None: after the beginning of the trace.
+    """
+    model = SizeModel() if model is None else model
+    counts_from = trace.begins if counts_from is None else counts_from
     real, modelled = (SizedGroups(trace.groups, trace.config, each) for each in (SizeModel(), model))
     real_bytes = modelled_bytes = 0
     for commit in trace.commits:
-        is_replayed = commit.at > trace.begins
         done = apply_commit(real, commit)
-        guessed = apply_commit(modelled, commit, by_model=is_replayed)
-        if is_replayed:
+        guessed = apply_commit(modelled, commit, by_model=commit.at > trace.begins)
+        if commit.at > counts_from:
             real_bytes += sum(merge.written_bytes for merge in done)
             modelled_bytes += sum(merge.written_bytes for merge in guessed)
             for merge in done:

@@ -86,6 +86,11 @@ class Trace:
         """The commits after its beginning."""
         return tuple(commit for commit in self.commits if commit.at > self.begins)
 
+    def between(self, begins: int, ends: int) -> Trace:
+        """The same with another beginning, and without what completed after its end."""
+        commits = tuple(commit for commit in self.commits if commit.at <= ends)
+        return replace(self, commits=commits, begins=begins, ends=ends)
+
     def hashed(self, salt: bytes) -> Trace:
         """The same without names.
 
