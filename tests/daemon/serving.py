@@ -12,10 +12,10 @@ from typing import TypeVar
 import structlog
 from prometheus_client import CollectorRegistry
 
+from lakeward.config.discovery import find_tables
 from lakeward.config.file import load_settings
 from lakeward.config.settings import Settings
 from lakeward.daemon.loop.daemon_loop import DaemonLoop, limits_of
-from lakeward.daemon.loop.discovery import find_tables
 from lakeward.daemon.loop.leases import Leases
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.runner import Lane

@@ -28,6 +28,7 @@ from sqlalchemy import delete
 
 from lakeward.base.errors import StoreUnavailable
 from lakeward.config.choices import ForeignServices
+from lakeward.config.discovery import find_tables
 from lakeward.config.settings import (
     DiscoverySettings,
     LockSettings,
@@ -38,7 +39,6 @@ from lakeward.config.settings import (
     Writers,
 )
 from lakeward.daemon.loop.daemon_loop import DaemonLoop, limits_of
-from lakeward.daemon.loop.discovery import find_tables
 from lakeward.daemon.loop.leases import Leases
 from lakeward.daemon.runner import SCANS_AT_ONCE, Lane
 from lakeward.daemon.scheduling.events import FactKind

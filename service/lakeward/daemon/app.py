@@ -39,6 +39,7 @@ from prometheus_client import CollectorRegistry
 from lakeward.base.clock import Clock, SystemClock
 from lakeward.base.kernel_process import KernelProcess, is_needed
 from lakeward.base.printable import names_secret, secrets_around
+from lakeward.config.discovery import find_tables
 from lakeward.config.effective import table_settings
 from lakeward.config.file import no_tables, read_config, wrong_configuration
 from lakeward.config.reload import reload
@@ -49,7 +50,6 @@ from lakeward.daemon.job_detail import job_detail
 from lakeward.daemon.kernels import Kernels
 from lakeward.daemon.log import configure_logging
 from lakeward.daemon.loop.daemon_loop import DaemonLoop, TraceJob, limits_of
-from lakeward.daemon.loop.discovery import find_tables
 from lakeward.daemon.loop.leases import LEASE_SECONDS, Leases
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.runner import Lane, ThreadRunner

@@ -31,6 +31,7 @@ from structlog.stdlib import BoundLogger
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import Cancelled, EngineFailure
+from lakeward.config.discovery import Discovered
 from lakeward.config.settings import Settings
 from lakeward.config.short_name import short_name
 from lakeward.daemon.backlog_history import BacklogHistory
@@ -41,7 +42,6 @@ from lakeward.daemon.jobs.watch import JobWatch
 from lakeward.daemon.log import FailureLog
 from lakeward.daemon.loop.comparisons import DailyComparisons
 from lakeward.daemon.loop.control_registry import ControlRegistry
-from lakeward.daemon.loop.discovery import Discovered
 from lakeward.daemon.loop.examinations import Examinations, FindingChange
 from lakeward.daemon.loop.leases import LeaseChanges, Leases
 from lakeward.daemon.loop.under_way import DeadLocks, Scans, SingleFlight, StorageCounts

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.daemon.loop import discovery
-from lakeward.daemon.loop.discovery import Discovered, discover
+from lakeward.config import discovery
+from lakeward.config.discovery import Discovered, discover
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import FileStatus
 from tests.mounted_storage import Mounted
