@@ -216,7 +216,7 @@ service-pages: .venv/ready ## Write settings, metrics, alerts and refusals in do
 command-page: .venv/ready ## Store the help of each verb, and write docs/reference/command-line.md from it
 	$(BIN)/python -m deploy.command_page
 
-pictures: .venv/ready ## Take the pictures of docs/start/first-table.md; needs Chromium
+pictures: .venv/ready ## Take the pictures of README.md and docs/start/first-table.md; needs Chromium
 	$(BIN)/python -m deploy.pictures
 
 .venv/docs/ready: .venv/ready requirements-docs.lock

@@ -93,6 +93,7 @@ COMMANDS: Sequence[tuple[str, Sequence[str]]] = (
     ("service", ("{table}", *STOPPED)),
     ("cluster", ("{table}", "--hudi-conf", "hoodie.clustering.plan.strategy.small.file.limit=314572800", *STOPPED)),
     ("cluster --undo", ("{table}", *STOPPED)),
+    ("init", ("{first}", "--tables", "{table}")),
     ("config check", ("{config}",)),
     ("state status", ("--url", "{store}")),
     ("pause", ("orders", "--reason", "maintenance", "--config", "{config}", "--url", "{store}")),
@@ -125,7 +126,7 @@ def _documents() -> Iterator[tuple[str, Any]]:
         names = {"table": str(table), "config": str(config), "store": f"sqlite:///{folder}/lakeward.db"}
         names["log"] = f"{folder}/app-1"
         Path(names["log"]).touch()
-        names |= {"trace": f"{folder}/orders.trace", "record": f"{folder}/new.trace"}
+        names |= {"trace": f"{folder}/orders.trace", "record": f"{folder}/new.trace", "first": f"{folder}/first.toml"}
         names |= {name: f"{folder}/{name}" for name in ("keys", "gone", "receipt", "signing")}
         for name, text in {"keys": KEY, "gone": "no-such-key", "signing": "k" * 32}.items():
             Path(names[name]).write_text(text)

@@ -1,4 +1,4 @@
-"""Take the pictures of docs/start/first-table.md: the page before and after the first compaction of a table.
+"""Take the pictures of README and docs/start/first-table.md: pages before and after the first compaction of a table.
 
     python -m deploy.pictures        needs Chromium, no Java and no network
 
@@ -63,6 +63,7 @@ def main() -> None:
         try:
             wait_until(lambda: "in shadow" in page("/tables/trips") and "FULL" in page("/tables/trips"))
             picture("shadow", "/tables/trips", height=900)
+            picture("fleet", "/", height=470)
             configuration.write_text(SERVICED.format(folder=folder))
             daemon.send_signal(signal.SIGHUP)
             wait_until(lambda: "committed" in page("/tables/trips") and "found nothing to do" in page("/tables/trips"))

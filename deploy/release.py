@@ -52,6 +52,10 @@ README_COMMANDS = (
     ("service", TABLE, "--dry-run"),
     ("table", "create", NEW, "--schema", "schema.avsc", "--record-key", "id"),
     ("write", NEW, "--input", "rows.jsonl", "--writers", "stopped"),
+    (
+        *("init", "--tables", ".", "--engine", "local", "--state", "state"),
+        *("--listen", "127.0.0.1:0", "--writers", "stopped"),
+    ),
     ("config", "check", "lakeward.toml"),
     ("run", "--config", "lakeward.toml", "--once"),
 )
@@ -121,10 +125,6 @@ def try_commands(wheel: Path, folder: Path, packages: Path) -> None:
     copy_golden("v9", folder / TABLE)
     (folder / "schema.avsc").write_text(SCHEMA)
     (folder / "rows.jsonl").write_text('{"id": "a"}\n')
-    (folder / "lakeward.toml").write_text(
-        f'[service]\nengine = "local"\nlisten = "127.0.0.1:0"\nstate_folder = "{folder}/state"\n'
-        f'[locks]\nwriters = "stopped"\n[discovery]\nroots = ["{folder}"]\n'
-    )
     for command in README_COMMANDS:
         began = time.monotonic()
         run_command(installed, command, folder)

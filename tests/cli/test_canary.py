@@ -146,6 +146,12 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "status": [("--server", f"http://127.0.0.1:1?sig={CANARY}-sas"), ("--config", "BROKEN")],
     "top": [("--server", f"http://127.0.0.1:1?sig={CANARY}-sas"), ("--config", "BROKEN")],
     "learn-reads": [("no-such",), ("no-such", "--url", AWAY)],
+    "init": [
+        ("CONFIG", "--overwrite", "--tables", "TABLE"),
+        ("BROKEN", "--overwrite", "--tables", f"s3://AKIA1:{CANARY}-url@lake/orders"),
+        ("BROKEN", "--overwrite", "--tables", "TABLE", "--engine", REMOTE),
+        ("BROKEN", "--overwrite", "--tables", "TABLE", "--state", f"postgresql://a:{CANARY}@h/lake"),
+    ],
     "config check": [("CONFIG",), ("BROKEN",)],
     "config show": [("CONFIG",), ("BROKEN",)],
     "config schema": [()],

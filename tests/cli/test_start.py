@@ -30,6 +30,7 @@ HEAVY = {
 LOADED_FOR = {
     "version": set(),
     "config check {config}": {"pydantic", "lakeward.config.settings", "lakeward.table"},
+    "init {config} --overwrite --tables {table}": {"pydantic", "lakeward.config.settings", "lakeward.table"},
     "inspect {table}": {"pydantic", "lakeward.config.settings", "lakeward.table", "rich"},
     # A plan says of each log that it names whether its schema can be merged: Arrow's types.
     "plan {table}": {

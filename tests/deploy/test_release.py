@@ -7,7 +7,7 @@ import re
 from deploy.release import README_COMMANDS
 from tests.deploy.tools import PROJECT
 
-NEEDS_A_DAEMON = {"reload"}
+NEEDS_A_DAEMON = {"reload", "status"}
 
 
 def test_each_verb_that_readme_shows_is_tried() -> None:

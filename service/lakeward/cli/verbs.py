@@ -68,6 +68,7 @@ _OWN: Mapping[str, tuple[Verb, ...]] = {
         ),
     ),
     "The daemon": (
+        Verb("init", "daemon.init_command:init", "--tables /data/lake"),
         Verb("run", "daemon.run_command:run", "--config lakeward.toml"),
         Verb("status", "daemon.fleet_commands:status", "--server http://lakeward:8490"),
         Verb("top", "daemon.fleet_commands:top", "--server http://lakeward:8490"),

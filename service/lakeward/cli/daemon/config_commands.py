@@ -55,22 +55,16 @@ def check(
             "No configuration to check.", why="No file is named.", remedy="Name it, or set LAKEWARD_CONFIG to it."
         )
     overrides = parse_pairs(settings, like="--set service.grace=2s")
-    reading = read_config(path, os.environ, overrides)
-    loaded, found = reading.settings, reading.problems
-    if loaded is not None:
-        found = find_missing(loaded, reading, path, offline=offline)
-        if not offline:
-            found += tuple(_silent_store(loaded, reading, path))
+    reading, found = checked_file(path, overrides, offline=offline)
+    loaded = reading.settings
     lines, notes = [], []
     if loaded is not None:
         lines.append(
             f"{path} is valid: folders to search {len(loaded.discovery.roots)}, tables named outright "
             f"{len(loaded.named_tables)}, overrides {len(loaded.tables)}."
         )
-        if loaded.locks.writers is None and all(
-            table.locks is None or table.locks.writers is None for table in loaded.tables
-        ):
-            notes.append(f"Nothing will be written: {loaded.locks.why_nothing_is_written}")
+        if (why_not := why_nothing_is_written(loaded)) is not None:
+            notes.append(f"Nothing will be written: {why_not}")
     problems = [
         {"where": problem.where, "what": problem.what, "why": problem.why, "remedy": problem.remedy}
         for problem in found
@@ -82,6 +76,25 @@ def check(
         notes=[] if is_wrong else notes,
         error=wrong_configuration(path, found) if is_wrong else None,
     )
+
+
+def checked_file(
+    path: Path, overrides: Mapping[str, str], *, offline: bool
+) -> tuple[Reading, tuple[ConfigProblem, ...]]:
+    """All that is wrong with a configuration, and with what it names unless `offline`."""
+    reading = read_config(path, os.environ, overrides)
+    if (loaded := reading.settings) is None:
+        return reading, reading.problems
+    found = find_missing(loaded, reading, path, offline=offline)
+    return reading, found if offline else (*found, *_silent_store(loaded, reading, path))
+
+
+def why_nothing_is_written(settings: Settings) -> str | None:
+    """Why no table is written to; None where the configuration allows it for one."""
+    is_silent = settings.locks.writers is None and all(
+        table.locks is None or table.locks.writers is None for table in settings.tables
+    )
+    return settings.locks.why_nothing_is_written if is_silent else None
 
 
 def _silent_store(settings: Settings, reading: Reading, path: Path) -> Iterator[ConfigProblem]:
