@@ -124,7 +124,7 @@ def cancel(
     if server is not None:
         daemon = asked_daemon(server, token_file, config)
         cancel = daemon.cancel_job if _is_job(daemon, job_or_table) else daemon.cancel
-        return _shown(cancel(job_or_table, reason, by=_who()), done="Asker to cancel")
+        return _shown(cancel(job_or_table, reason, by=_who()), done="Asked to cancel")
     settings, clock = read_settings(config), SystemClock()
     with opened_store(url, settings, clock) as store:
         if store.jobs.find(job_or_table) is not None:
@@ -133,7 +133,7 @@ def cancel(
             running = [each.id for each in store.jobs.running()]
             name = table_name(store, settings, job_or_table, clock.now(), jobs=running)
             target = ActionTarget.of_table(name)
-        return _shown(Actions(store, clock).cancel(target, Asker(_who(), reason)), done="Asker to cancel")
+        return _shown(Actions(store, clock).cancel(target, Asker(_who(), reason)), done="Asked to cancel")
 
 
 def _is_job(daemon: Client, text: str) -> bool:
