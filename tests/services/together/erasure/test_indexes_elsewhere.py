@@ -11,6 +11,7 @@ from lakeward.cli.main import run
 from lakeward.index.hbase import hbase_entries, regions
 from tests.index.hbase.region_server import RegionServer
 from tests.services.together.erasure.canary import files_with
+from tests.services.together.erasure.test_erase_expedite import STOPPED, expedite
 from tests.services.together.erasure.test_erase_status import CANARY, ROWS, held, lakeward, places, status
 from tests.write.writing import new_table, write
 
@@ -49,8 +50,11 @@ def test_one_in_postgresql(tmp_path: Path, keys: Path, capfd: pytest.CaptureFixt
     assert document["indexes_elsewhere"] == [index["path"]]
     assert status(base, keys, capfd)[0] == 0, "it was not named"
 
-    assert run(["index", "update", str(base), "--type", "postgres", *url]) == 0
-    assert places(status(base, keys, capfd, *url)[1]) == {"elsewhere"}, "until the delete is archived"
+    code, document, ran = expedite(base, keys, capfd, *STOPPED, *url)
+    assert (code, ran, places(document)) == (7, ["index update"], {"elsewhere"}), "until the delete is archived"
+    assert document["done"][0]["result"]["commits"], "the update took the delete in"
+    ((drop,),) = document["expedite"]["held"].values()
+    assert drop.startswith(f"lakeward index drop {base} --type postgres --url ") and "postgresql://" in drop
     assert run(["index", "drop", str(base), "--type", "postgres", *url]) == 0
     config = tmp_path / "lakeward.toml"
     config.write_text(f'[state]\nurl = "{postgresql_url}"\n')

@@ -52,6 +52,7 @@ def dead_markers(view: DoctorView) -> Iterator[Symptom]:
             evidence=(*evidence, "the timeline has nothing pending at that time"),
             remedy="Delete what is named, once no process is at work on the table: no reader looks at it, and data "
             "files of that instant count as orphan files only then.",
+            command=view.command("explain", "--instant", time),
         )
 
 
