@@ -49,6 +49,10 @@ state_folder = "{folder}/state"
 [state]
 url = "sqlite:///{folder}/state/lakeward.db"
 
+# One table: all of its series are worth scraping.
+[metrics]
+tables = "all"
+
 # The writer takes Hudi's file-system lock, and so do we.
 [locks]
 writers = "share"
