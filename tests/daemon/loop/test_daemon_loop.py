@@ -25,8 +25,10 @@ from lakeward.daemon.scheduling.events import FactKind, Record, Run
 from lakeward.daemon.scheduling.schedule import Schedule
 from lakeward.daemon.scheduling.scheduled_job import Job
 from lakeward.daemon.scheduling.table_state import TableState
+from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.web.table_list import concerns
-from lakeward.daemon.work.reports import PollReport
+from lakeward.daemon.work.reports import PlanReport, PollReport
+from lakeward.daemon.work.table_planner import TablePlanner
 from lakeward.daemon.work.watcher import Watcher
 from lakeward.engine.dispatch.in_process import InProcessDispatcher
 from lakeward.engine.dispatch.spark import SparkDispatcher
@@ -46,6 +48,7 @@ from tests.golden_tables import copy_golden, expected_rows
 from tests.our_reader import read_rows
 from tests.services.clean.run.cleaning import completed_cleans
 from tests.services.clean.test_job import AT_ONCE
+from tests.write.writing import new_table, write
 
 
 @pytest.fixture
@@ -946,6 +949,53 @@ def test_cost_is_in_shadow_first(root: Path, tmp_path: Path) -> None:
     serving.clock.sleep(7 * 86400)
     serving.service.learn_reads()
     assert until(serving, table) is None
+
+
+def test_by_cost_a_table_is_planned_after_each_commit(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With no settings beside the policy a hot table is merged after its first delta commit, and after the next; not by
+    the rules of RFC-103, nor while cost is in shadow, which wait for five. A calm table is looked at as often."""
+    looks: list[str] = []
+    plan = TablePlanner.plan
+
+    def counted(self: TablePlanner, table: ServedTable, *given: Any) -> PlanReport:
+        looks.append(table.name)
+        return plan(self, table, *given)
+
+    monkeypatch.setattr(TablePlanner, "plan", counted)
+    rules = {"defaults.planner": ""}
+    by_cost = {"defaults.planner": '{ "planner.policy" = "cost", "planner.reads" = "100/minute" }'}
+
+    def one_more_log(table: Path, serving: Serving) -> None:
+        write(table, [("a", 1, "p", "x")], clock=serving.clock)
+
+    def merges(table: Path, serving: Serving) -> int:
+        serving.run(90, step=5)
+        return len(list((table / ".hoodie/timeline").glob("*_*.commit")))
+
+    looks_of: dict[str, int] = {}
+    for name, said in (("rules", rules), ("cost", by_cost)):
+        folder = root / name
+        folder.mkdir()
+        table = new_table(folder / "t", has_metadata_table=False)
+        serving = Serving(folder, tmp_path / name, settings=said)
+        write(table, [("a", 0, "p", "x"), ("b", 0, "p", "x")], clock=serving.clock)
+        one_more_log(table, serving)
+        serving.clock.sleep(3600)
+        found = [merges(table, serving)]
+        one_more_log(table, serving)
+        serving.clock.sleep(3600)
+        found.append(merges(table, serving))
+        assert found == ([1, 2] if said is by_cost else [0, 0])
+        looks.clear()
+        serving.run(3600, step=30)
+        looks_of[name] = len(looks)
+        if said is rules:
+            serving.service.apply(serving.load(folder, tmp_path / name, by_cost))
+            serving.clock.sleep(3600)
+            assert merges(table, serving) == 0, "cost is in shadow"
+    assert looks_of["cost"] == looks_of["rules"] > 0
 
 
 def test_what_readers_read_is_known_to_plans(root: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ what a plan made just then says.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import UTC
 
@@ -28,7 +29,8 @@ from lakeward.daemon.served_table import served_table
 from lakeward.format.timeline.instant import Instant, format_instant_time
 from lakeward.protocol.job_report import JobReport, JobResult
 from lakeward.services.compaction.job import TableCompaction
-from lakeward.services.compaction.plan.decision import Form, PlanOutcome
+from lakeward.services.compaction.plan.decision import Form, PlanOutcome, Reason
+from lakeward.services.compaction.plan.pay_back import look_in
 from lakeward.table.backlog import backlog_of
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.timeline_reader import LogCompaction
@@ -62,6 +64,7 @@ class Promise(Stage):
         self.changed = True
         self.oldest = 0.0
         """The greatest age that a record in logs only ever had."""
+        self.looks = 0
         self.say(TableAdded("t", self.table.schedule, verified_at=START), LeaseGained("t"))
         self.wait(2 * MINUTE)  # recovered
 
@@ -85,6 +88,7 @@ class Promise(Stage):
 
     def plan(self) -> PlanOutcome:
         self.now += 0.001  # an instant of its own
+        self.looks += 1
         return TableCompaction().rules(self.table.settings)(self.snapshot(), self.instant(), {})
 
     def pass_time(self, seconds: float, *, step: float = MINUTE) -> None:
@@ -113,11 +117,12 @@ class Promise(Stage):
         return out
 
     def _demand(self, outcome: PlanOutcome) -> Demand:
-        left = outcome.objective_seconds_left
+        left, look = outcome.objective_seconds_left, look_in(outcome.decisions)
         return Demand(
             operations=len(outcome.operations),
             oldest_unmerged_at=backlog_of(self.snapshot()).oldest_unmerged_at,
             due_by_objective_at=None if left is None else self.now + left,
+            due_by_price_at=None if math.isinf(look) else self.now + look,
         )
 
     def _carry_out(self) -> JobResult:
@@ -149,6 +154,29 @@ class Promise(Stage):
     def fulls(self) -> list[int]:
         """How many groups each job compacted fully."""
         return [sum(each.operation_type == "FULL" for each in outcome.operations) for _, outcome in self.done]
+
+
+def test_what_begins_to_pay_in_a_pause_of_writers_is_merged_then() -> None:
+    """After one delta commit, before the next regular plan, since each read pays for the log; and a table that nothing
+    reads is not looked at more often than by the rules of RFC-103."""
+    hot = {"planner.policy": "cost", "planner.reads": "20/minute"}
+    table = Promise(1024 * MIB, planner=hot)
+    table.write(2 * MIB)
+    began = table.now
+    table.pass_time(HOUR, step=10.0)
+    assert table.fulls == [1]
+    (decision,) = table.done[0][1].decisions
+    assert decision.reason is Reason.PAYS_BACK
+    pays_back = decision.numbers["pays_back_seconds"]
+    age = decision.numbers["base_seconds"]
+    assert 2 * pays_back <= age <= 2.1 * pays_back + 30 and 400 < table.done[0][0] - began < 600
+    looks = []
+    for planner in ({}, {"planner.policy": "cost", "planner.reads": "0/day"}):
+        calm = Promise(64 * MIB, planner=planner)
+        calm.write(2 * MIB)
+        calm.pass_time(3 * HOUR)
+        looks.append(calm.looks)
+    assert looks[0] == looks[1] > 10
 
 
 def test_one_small_log_over_a_large_base_is_merged_within_a_day() -> None:

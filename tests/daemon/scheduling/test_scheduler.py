@@ -152,11 +152,13 @@ def test_unchanged_table_is_planned_again():
     assert planned_at + 100 <= stage.now <= planned_at + 120
 
 
-def test_planned_when_the_objective_makes_a_group_due():
-    """A table is planned again when its plan says that a file group will be due by the objective, and once only."""
+@pytest.mark.parametrize("due_by", ["objective", "price"])
+def test_planned_when_a_group_falls_due(due_by: str):
+    """A table is planned again when its plan says that a file group will be due by the objective, or that a merge will
+    pay, and once only."""
     stage = Stage()
     stage.recovered("a", objective=600.0, replan=10_000.0)
-    stage.planned("a", Demand(0, oldest_unmerged_at=START, due_by_objective_at=START + 550))
+    stage.planned("a", Demand(0, oldest_unmerged_at=START, **{f"due_by_{due_by}_at": START + 550}))
 
     while not of(Plan, stage.last):
         stage.polled("a", changed=False)

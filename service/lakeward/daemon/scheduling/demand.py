@@ -25,6 +25,8 @@ class Demand:
     """Completion time of the oldest record that no base file holds; also given where there are no operations."""
     due_by_objective_at: float | None = None
     """When the objective makes the next file group due that it does not make due now."""
+    due_by_price_at: float | None = None
+    """When a merge will have begun to pay that does not pay now, if nothing is written until then."""
     expired_plans: tuple[str, ...] = ()
     """Instants of pending plans that are older than allowed and that Lakeward may unschedule."""
     memory_bytes: int | None = None

@@ -364,7 +364,8 @@ class TrackedTable:
     def next_plan_at(self, now: float) -> float:
         """When a plan that was made now is out of date even if nothing changes."""
         dues = [each.due_at for each in self._services.values()]
-        dues.append(self.demand.due_by_objective_at if self.demand else None)
+        if self.demand is not None:
+            dues += [self.demand.due_by_objective_at, self.demand.due_by_price_at]
         return min([now + self.schedule.replan, *(due for due in dues if due is not None)])
 
     def window_is_open(self, now: float) -> bool:

@@ -10,6 +10,7 @@ Keeps:   1. a service that is refused, or fails to answer, holds no other servic
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -36,6 +37,7 @@ from lakeward.protocol.problem import problem_of
 from lakeward.protocol.refusals.eligibility import TableService, refuse
 from lakeward.protocol.serviced_table import ServicedTable, planned_at
 from lakeward.services.compaction.plan.decision import PlanOutcome, Reason
+from lakeward.services.compaction.plan.pay_back import look_in
 from lakeward.services.service import Care, Service, ServiceDemand, StoredIndexes, TableFacts
 from lakeward.services.services import NAMED, load_services, merging_service
 from lakeward.storage.storage import Storage
@@ -147,6 +149,7 @@ class TablePlanner:
             benefit=float(sum(decision.numbers.get("saved_bytes", 0) for decision in outcome.decisions)),
             oldest_unmerged_at=backlog.oldest_unmerged_at if backlog is not None else None,
             due_by_objective_at=None if (left := outcome.objective_seconds_left) is None else now + left,
+            due_by_price_at=None if math.isinf(look := look_in(outcome.decisions)) else now + look,
             expired_plans=_expired(pending, snapshot, now),
             memory_bytes=at_once * memory,
         )

@@ -140,7 +140,7 @@ class TableCompaction(Service[Planner]):
     metrics = METRICS
 
     def rules(self, table: CompactionKeys) -> Planner:
-        """What says what to do: with Hudi's own trigger, unless the operator gives another."""
+        """What says what to do: with Hudi's own trigger for the rules of RFC-103, unless the operator gives another."""
         return _planner(table, Trigger())
 
     def rules_at_once(self, table: CompactionKeys) -> Planner:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import random
 
 import pytest
 
@@ -26,10 +28,12 @@ from lakeward.services.compaction.plan.planner import planner_of
 from lakeward.services.compaction.plan.price import Price
 from lakeward.services.compaction.plan.selection import GroupFilter
 from lakeward.services.compaction.plan.slice_profile import SliceProfile, profile_slice
+from lakeward.services.compaction.plan.trigger import Trigger
 from lakeward.table.timeline.timeline_reader import LogCompaction
-from tests.synthetic_table import file_group, minute, snapshot_of
+from tests.synthetic_table import completed, file_group, minute, snapshot_of
 
 MIB = 1024 * 1024
+SEED = int(os.environ.get("LAKEWARD_SEED", "20261201"))
 
 
 def profile(*logs: tuple[int, int], merged: LogCompaction | None = None) -> SliceProfile:
@@ -147,3 +151,61 @@ def test_what_merges_take_on_the_table_is_what_they_cost(price: Price, reason: R
     assert decision.numbers.get("price", 1.0) == price.factor
     assert decision.numbers["core_seconds"] == round(expected.core_seconds, 3)
     assert expected.core_seconds == pytest.approx(price.factor * operation_seconds(2 * MIB))
+
+
+COST = {"planner.policy": "cost", "planner.reads": "2000/day"}
+FIVE = {"hoodie.compact.inline.max.delta.commits": "5"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "price", "reason"),
+    [
+        (COST, Price(), Reason.PAYS_BACK),
+        (COST, Price(1.0, is_off=True), Reason.TABLE_TRIGGER),
+        (COST | FIVE, Price(), Reason.TABLE_TRIGGER),
+        ({"planner.policy": "rfc-103"}, Price(), Reason.TABLE_TRIGGER),
+        ({}, Price(), Reason.TABLE_TRIGGER),
+    ],
+)
+def test_what_pays_is_asked_after_each_commit(settings: dict[str, str], price: Price, reason: Reason) -> None:
+    """Hudi's own trigger of 5 delta commits is that of the rules of RFC-103 alone; one that an operator sets holds."""
+    group = file_group("p", "a", base=(minute(0), MIB), logs=[(minute(1), MIB)])
+    snapshot = snapshot_of([group], completed(minute(1), "deltacommit"))
+    planner = planner_of(CompactionType.HYBRID, GroupFilter(), settings, trigger=Trigger()).priced(price)
+    (decision,) = planner(snapshot, minute(600), {}).decisions
+    assert decision.reason is reason
+
+
+def test_after_a_plan_what_pays_is_asked_without_another_commit() -> None:
+    """What a plan left, for its budget or its age, needs no write."""
+    group = file_group("p", "a", base=(minute(0), 512 * MIB), logs=[(minute(1), MIB)])
+    snapshot = snapshot_of([group], [*completed(minute(1), "deltacommit"), *completed(minute(2), "commit")])
+    planner = planner_of(CompactionType.HYBRID, GroupFilter(), COST, trigger=Trigger())
+    reasons = [planner(snapshot, minute(at), {}).decisions[0].reason for at in (9, 600)]
+    assert reasons == [Reason.DOES_NOT_PAY, Reason.PAYS_BACK]
+
+
+def test_log_compactions_are_priced_only_where_one_may_be_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decisions and operations are those of pricing each, whatever is read, and whether sources of a LOG stay."""
+    chance = random.Random(SEED)
+    prices: list[int] = []
+    for _ in range(150):
+        groups = []
+        for number in range(6):
+            first = chance.randrange(10, 1900)
+            logs = [
+                (minute(first + place * chance.choice((0, 1, 9))), chance.choice((1000, MIB, 9 * MIB)))
+                for place in range(chance.randrange(1, 30))
+            ]
+            size = chance.choice((0, MIB, 64 * MIB, 4096 * MIB))
+            groups.append(file_group("p", f"{number}", base=(minute(first - 9), size) if size else None, logs=logs))
+        settings = {"planner.policy": "cost", "planner.reads": f"{chance.choice((0, 1, 40, 900, 20_000))}/day"}
+        planner = planner_of(CompactionType.HYBRID, GroupFilter(), settings, sources_retire=chance.random() < 0.5)
+        snapshot = snapshot_of(groups, [])
+        found = planner(snapshot, minute(2500), {})
+        with monkeypatch.context() as patch:
+            patch.setattr(Cut, "may_beat", lambda *others: True)
+            plain = planner(snapshot, minute(2500), {})
+        assert found == plain, f"seed {SEED}"
+        prices += [decision.choice is Choice.LOG for decision in found.decisions]
+    assert 10 < sum(prices) < len(prices) - 10, "some are LOG, and some are not"

@@ -8,6 +8,7 @@ import pytest
 
 from lakeward.base.errors import UsageError
 from lakeward.base.quantities import DAY_SECONDS
+from lakeward.services.compaction.plan.learned_reads import LearnedReads
 from lakeward.services.compaction.plan.read_rates import (
     PROPERTY,
     READS_PER_DAY,
@@ -87,6 +88,9 @@ def test_a_property_that_is_no_rate_is_refused_with_its_name() -> None:
 
 def test_one_rate_for_all_is_known_as_such() -> None:
     assert ReadRates().everywhere == READS_PER_DAY
+    learned = LearnedReads(reads=9, days=2, weighted_days=2.0, weighted_reads={"a": 9.0})
+    assert ReadRates(learned=learned).everywhere is None, "what was learned differs by partition"
+    assert ReadRates(parse_rates("200/day"), learned).everywhere == 200, "what is said comes first"
     assert ReadRates(parse_rates("200/day")).everywhere == 200
     assert ReadRates(parse_rates("*: 200/day, a: 1/day")).everywhere == 200
     assert ReadRates(parse_rates("a: 1/day, 200/day")).everywhere is None

@@ -89,9 +89,8 @@ def test_windows_are_a_lower_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = traced(*(writes(hour, log(MIB), log(MIB, 1)) for hour in range(1, 61)), hours=70)
     exact = best_possible(trace, model=SizeModel(), reads_per_day=DAY_SECONDS / 60)
     assert exact.groups_in_windows == 0 and len(trace.replayed) < WRITES_MAX
-    monkeypatch.setattr(optimum, "WRITES_MAX", 20)
-    monkeypatch.setattr(optimum, "_AT_ONCE", 2)
-    windows = best_possible(trace, model=SizeModel(), reads_per_day=DAY_SECONDS / 60)
+    monkeypatch.setattr(optimum, "_AT_ONCE", 0)
+    windows = best_possible(trace, model=SizeModel(), reads_per_day=DAY_SECONDS / 60, writes_max=20)
     assert windows.groups_in_windows == 2
     assert 0.5 * exact.core_seconds < windows.core_seconds <= exact.core_seconds
 

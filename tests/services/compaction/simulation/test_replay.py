@@ -134,7 +134,7 @@ def test_time_alone_makes_a_group_due() -> None:
 def test_time_alone_makes_a_merge_pay() -> None:
     """What lies unmerged long enough pays by cost, and nothing need be written for that: the daemon plans again."""
     settings = {"planner.policy": "cost", "planner.reads": "2/hour"}
-    planner = planner_of(CompactionType.HYBRID, GroupFilter(), settings, trigger=Trigger(delta_commits=1))
+    planner = planner_of(CompactionType.HYBRID, GroupFilter(), settings, trigger=Trigger())
     trace = traced(writes(1, log(8 * MIB)), hours=60)
     found = replay(trace, planner=planner, model=SizeModel(), reads_per_day=48.0)
     assert (found.fulls, found.jobs) == (1, 1)

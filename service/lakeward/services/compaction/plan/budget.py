@@ -7,7 +7,7 @@ Keeps:   1. the operations of a plan read and write no more than the budget, unl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 
 MIB = 1024 * 1024
 
@@ -15,7 +15,7 @@ BUDGET_BYTES = 512000 * MIB
 """`hoodie.compaction.target.io`, whose unit is MB and means MiB."""
 
 
-def within_budget(io_bytes: Sequence[int], order: Iterable[int], budget_bytes: int) -> list[int]:
+def within_budget(io_bytes: Mapping[int, int], order: Iterable[int], budget_bytes: int) -> list[int]:
     """Which of `order` fit, in that order. `io_bytes` is what each operation reads and writes.
 
     The first is taken whatever its size: a file group larger than the budget would else never be compacted.

@@ -20,7 +20,7 @@ from lakeward.services.compaction.plan.decision import (
     Decision,
     Reason,
 )
-from lakeward.services.compaction.plan.pay_back import LIVE_LOGS_MAX, OPENED_LOGS_MAX
+from lakeward.services.compaction.plan.pay_back import LIVE_LOGS_MAX, OPENED_LOGS_MAX, PAYS_IN
 from lakeward.services.compaction.plan.read_rates import LEARNED_DAYS, RateSource
 from lakeward.services.compaction.plan.shadow import shadow_sentence
 from lakeward.table.table_config import PARTIAL_UPDATE_MODE
@@ -112,7 +112,7 @@ def _because(decision: Decision) -> str:
         case Reason.DOES_NOT_PAY:
             return (
                 f"for {_logs(numbers)}, {_price(numbers)}, and only {_ahead(numbers)} are looked "
-                f"ahead, half of how long they have lain{_at_the_latest(numbers)}"
+                f"ahead, half of how long they have lain{_when_it_pays(numbers)}{_at_the_latest(numbers)}"
             )
         case Reason.NOT_SELECTED:
             return "the partition and file group filters leave it out; it would be considered without them"
@@ -217,6 +217,13 @@ def _source(numbers: Mapping[str, int | float]) -> str:
         days = format_count(int(numbers[LEARNED_DAYS]), "day")
         return f" (learned from {format_count(int(reads), 'read')} of the table in the last {days})"
     return " (assumed)" if RateSource.ASSUMED.value in numbers else ""
+
+
+def _when_it_pays(numbers: Mapping[str, int | float]) -> str:
+    """When the first merge will pay, where one does at some time."""
+    if (seconds := numbers.get(PAYS_IN)) is None:
+        return ""
+    return f"; if nothing is written, one is made in {format_duration(seconds)}"
 
 
 def _ahead(numbers: Mapping[str, int | float]) -> str:

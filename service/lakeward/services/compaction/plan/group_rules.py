@@ -81,10 +81,13 @@ from lakeward.services.compaction.plan.objective import due_seconds
 from lakeward.services.compaction.plan.pay_back import (
     LIVE_LOGS_MAX,
     OPENED_LOGS_MAX,
+    PAYS_IN,
     Cut,
     full_cut,
     log_cuts,
+    soonest_log_cut,
 )
+from lakeward.services.compaction.plan.read_rates import ReadRate
 from lakeward.services.compaction.plan.slice_profile import SliceProfile, profile_slice
 from lakeward.services.compaction.plan.trigger import Ages, Firing, Trigger, group_fires, table_fires
 from lakeward.table.backlog import backlog_of_group
@@ -109,6 +112,10 @@ class GroupChoice:
     benefit: float = 0.0
     """The greatest of several comes first: what readers save for what is written, or where an operator says how often
     they read, core-seconds gained for each that the job takes."""
+
+    @property
+    def io_bytes(self) -> int:
+        return 0 if self.cost is None else self.cost.io_bytes
 
     def operation(self) -> CompactionOperation:
         assert self.cost is not None, "the choice is not NONE"
@@ -142,7 +149,7 @@ class GroupRules:
         self._log_size_threshold = options.log_size_threshold or LOG_SIZE_THRESHOLD
         self._logs_max = LOGS_WITHOUT_LOG * self._log_num_threshold
         self._merged_max = MERGED_LOGS * self._log_num_threshold
-        self._is_log_alone_for_ever = options.only is Choice.LOG and options.table_trigger is not None
+        self._is_log_alone_for_ever = options.only is Choice.LOG and options.is_asked_again
         version = snapshot.config.version
         by_version = Form.HYBRID if version.has_hybrid_plans else Form.SPLIT
         has_logs = snapshot.config.has_log_compaction and options.only is not Choice.FULL
@@ -158,6 +165,7 @@ class GroupRules:
         # Eligibility refuses a table whose zone is unknown; its plan may still be shown, and then any zone will do.
         self._ages = Ages(at, snapshot.zone.zone or datetime.UTC)
         self._record_ages: dict[str, int] = {}
+        self._rates: dict[str, tuple[ReadRate, Mapping[str, int | float]]] = {}
         self._pending_writes: PendingWrites = pending_writes(snapshot)
         self._late = frozenset(
             instant.time
@@ -168,8 +176,9 @@ class GroupRules:
             options.selection.select_partitions(snapshot.partitions, at=at) if options.selection.strategies else None
         )
         self._table_firing: Firing | None = None
-        if options.table_trigger is not None:
-            self._table_firing = table_fires(options.table_trigger, snapshot.timeline, self._ages)
+        self._trigger = options.trigger
+        if self._trigger is not None:
+            self._table_firing = table_fires(self._trigger, snapshot.timeline, self._ages)
 
     def decide(self, group: FileGroup, slice_: FileSlice) -> GroupChoice:
         """`slice_` is the group's latest."""
@@ -181,9 +190,9 @@ class GroupRules:
         if slice_.base_file is not None and (rows := self._snapshot.base_rows.get(slice_.base_file.path)) is not None:
             profile = replace(profile, base_rows=rows)
         numbers = self._numbers(profile)
-        reads = None if self._reads is None else self._reads.of(slice_.partition_path, self._today)
+        reads = None if self._reads is None else self._rate(slice_.partition_path)
         if reads is not None:
-            numbers |= reads.numbers
+            numbers |= self._rates[slice_.partition_path][1]
         if len(group.read_slices) > 1:  # under a pending compaction
             numbers |= backlog_of_group(group, self._snapshot.log_compactions.get(group_id, ())).numbers
 
@@ -205,20 +214,20 @@ class GroupRules:
             return self._decide(profile, numbers | priced, Choice.FULL, Reason.OBJECTIVE)
         if not options.selection.selects(profile):
             return self._none(profile, numbers, Reason.STRATEGY)
-        if self._table_firing is not None and options.table_trigger is not None and not self._table_firing.fires:
-            return self._not_due(profile, numbers, Reason.TABLE_TRIGGER, options.table_trigger, self._table_firing)
+        if self._table_firing is not None and self._trigger is not None and not self._table_firing.fires:
+            return self._not_due(profile, numbers, Reason.TABLE_TRIGGER, self._trigger, self._table_firing)
         if options.group_trigger is not None:
             firing = group_fires(options.group_trigger, profile, self._ages)
             if not firing.fires:
                 return self._not_due(profile, numbers, Reason.GROUP_TRIGGER, options.group_trigger, firing)
 
-        if reads is not None and not options.price.is_off:
-            choice, reason, cut = self._what_pays(profile, numbers, reads.per_second)
+        if reads is not None and options.is_by_cost:
+            choice, reason, cut, when = self._what_pays(profile, numbers, reads.per_second)
             numbers |= cut.numbers(reads.per_second)
             if choice is Choice.NONE:
-                numbers |= cut.cost.numbers
+                numbers |= cut.cost.numbers | when
             benefit = math.inf if reason is Reason.OVER_CAP else cut.gain(reads.per_second) / cut.cost.core_seconds
-            return replace(self._decide(profile, numbers, choice, reason, cut.run), benefit=benefit)
+            return self._decide(profile, numbers, choice, reason, cut.run, benefit)
         run = self._wanted_run(profile)
         if len(run) < len(profile.live):
             numbers["ahead_log_files"] = len(profile.live) - len(run)
@@ -227,10 +236,18 @@ class GroupRules:
         choice, reason = self._apply_rules(profile, run)
         return self._decide(profile, numbers, choice, reason, run)
 
+    def _rate(self, partition_path: str) -> ReadRate:
+        known = self._rates.get(partition_path)
+        if known is None:
+            assert self._reads is not None, "what pays is asked"
+            rate = self._reads.of(partition_path, self._today)
+            known = self._rates[partition_path] = (rate, rate.numbers)
+        return known[0]
+
     def _wanted_run(self, profile: SliceProfile) -> tuple[LogFile, ...]:
         """The logs that a LOG would take, whatever is pending."""
         options = self._options
-        if options.only is Choice.LOG and options.table_trigger is None:
+        if options.only is Choice.LOG and not options.is_asked_again:
             return profile.live  # who asks for it once wants one log
         bytes_max = options.large_log_ratio * (profile.base_bytes or profile.log_bytes)
         if profile.group_id in self._whole:
@@ -243,8 +260,9 @@ class GroupRules:
 
     def _what_pays(
         self, profile: SliceProfile, numbers: Mapping[str, int | float], reads: float
-    ) -> tuple[Choice, Reason, Cut]:
-        """The merge that gains most; where none gains anything, the one that is nearest to it, for the explanation.
+    ) -> tuple[Choice, Reason, Cut, dict[str, int]]:
+        """The merge that gains most; where none gains anything, the one that is nearest to it, for the explanation, and
+        when the first one will.
 
         Args:
             numbers: what is known of the file group.
@@ -252,7 +270,7 @@ class GroupRules:
         """
         full = self._full_cut(profile, numbers)
         of_logs: list[Cut] = []
-        if AGAINST_LOG.isdisjoint(numbers):
+        if AGAINST_LOG.isdisjoint(numbers) and self._may_log_win(profile, numbers, full, reads):
             of_logs += log_cuts(
                 profile,
                 age_of=lambda log: self._record_seconds(log.instant),
@@ -269,13 +287,29 @@ class GroupRules:
             best = cuts[shares.index(max(shares))]
         opened = len(profile.live) + len(profile.logs.superseded)
         if self._options.only is None and opened > OPENED_LOGS_MAX:
-            return Choice.FULL, Reason.OVER_CAP, full
+            return Choice.FULL, Reason.OVER_CAP, full, {}
         if gain > 0:
-            return best.choice, Reason.PAYS_BACK, best
+            return best.choice, Reason.PAYS_BACK, best, {}
         if self._options.only is None and len(profile.live) > LIVE_LOGS_MAX:
             cheapest = min(cuts, key=lambda cut: cut.cost.core_seconds / max(1, len(cut.run) or len(profile.live)))
-            return cheapest.choice, Reason.OVER_CAP, cheapest
-        return Choice.NONE, Reason.DOES_NOT_PAY, best
+            return cheapest.choice, Reason.OVER_CAP, cheapest, {}
+        soonest = min(cut.look_in(reads) for cut in cuts)
+        when = {} if math.isinf(soonest) else {PAYS_IN: max(0, math.ceil(soonest))}
+        return Choice.NONE, Reason.DOES_NOT_PAY, best, when
+
+    def _may_log_win(self, profile: SliceProfile, numbers: Mapping[str, int | float], full: Cut, reads: float) -> bool:
+        """Whether some LOG may be chosen, or be nearest to paying; False is certain, and cheaper than pricing each."""
+        if self._options.only is Choice.LOG or len(profile.live) > LIVE_LOGS_MAX:
+            return True
+        log = soonest_log_cut(
+            base_bytes=profile.base_bytes,
+            log_bytes=profile.log_bytes,
+            logs=len(profile.live),
+            oldest_seconds=numbers["oldest_log_seconds"],
+            sources_go=self._options.sources_retire,
+            price=self._options.price.factor,
+        )
+        return log.may_beat(full, reads)
 
     def _full_cut(self, profile: SliceProfile, numbers: Mapping[str, int | float]) -> Cut:
         return full_cut(
@@ -295,8 +329,13 @@ class GroupRules:
         choice: Choice,
         reason: Reason,
         run: tuple[LogFile, ...] = (),
+        benefit: float | None = None,
     ) -> GroupChoice:
-        """What happens to what the rules chose."""
+        """What happens to what the rules chose.
+
+        Args:
+            benefit: that of the choice, where it is not what readers save for what is written.
+        """
         if choice is Choice.NONE:
             return self._none(profile, numbers, reason)
         if reason is Reason.MANY_SMALL_LOGS or self._is_log_alone_for_ever:
@@ -308,7 +347,10 @@ class GroupRules:
         pending: str | None = None
         if choice is Choice.LOG:
             is_allowed = AGAINST_LOG.isdisjoint(numbers)
-            chosen = self._log(profile, run, reason, numbers) if is_allowed else self._not_allowed(profile, numbers)
+            if is_allowed:
+                chosen = self._log(profile, run, reason, numbers, benefit)
+            else:
+                chosen = self._not_allowed(profile, numbers)
             if chosen.decision.choice is Choice.LOG or not self._are_too_many(profile, numbers):
                 return chosen
             numbers, reason, pending = dict(chosen.decision.numbers), Reason.TOO_MANY_LOGS, chosen.decision.instant
@@ -319,7 +361,7 @@ class GroupRules:
             price=self._options.price.factor,
         )
         decision = _decision(profile, Choice.FULL, reason, numbers | cost.numbers, pending)
-        return GroupChoice(decision, profile, cost, benefit=cost.benefit)
+        return GroupChoice(decision, profile, cost, benefit=cost.benefit if benefit is None else benefit)
 
     def _not_allowed(self, profile: SliceProfile, numbers: dict[str, int | float]) -> GroupChoice:
         return self._none(profile, numbers, Reason.LOG_NOT_ALLOWED, instead_of=Choice.LOG)
@@ -372,7 +414,12 @@ class GroupRules:
         return len(by_place(profile, run)) if says else len(run)
 
     def _log(
-        self, profile: SliceProfile, wanted: tuple[LogFile, ...], reason: Reason, numbers: dict[str, int | float]
+        self,
+        profile: SliceProfile,
+        wanted: tuple[LogFile, ...],
+        reason: Reason,
+        numbers: dict[str, int | float],
+        benefit: float | None,
     ) -> GroupChoice:
         """LOG over the logs that are wanted, as far as no pending write may come between."""
         pending = self._pending_writes.first_into(*profile.group_id)
@@ -394,7 +441,7 @@ class GroupRules:
         decision = _decision(
             profile, Choice.LOG, reason, numbers | cost.numbers, pending if len(run) < len(wanted) else None
         )
-        return GroupChoice(decision, profile, cost, files, names_all, cost.benefit)
+        return GroupChoice(decision, profile, cost, files, names_all, cost.benefit if benefit is None else benefit)
 
     def over_budget(self, choice: GroupChoice) -> Decision:
         return replace(

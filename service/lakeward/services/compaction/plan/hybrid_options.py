@@ -61,7 +61,10 @@ class HybridOptions:
     form: Form | None = None
     """None is `auto`: split, and hybrid from table version 10 on. Where LOG is not allowed it is split in any case."""
     table_trigger: Trigger | None = None
-    """When the table is considered; None: now."""
+    """When the table is considered, as the operator says."""
+    trigger_of_rules: Trigger | None = None
+    """The same where the operator says nothing; None: now. What pays is asked at each look, whatever stands here: a
+    price says by itself when it is time."""
     group_trigger: Trigger | None = None
     """When a file group is considered; None: now."""
     sources_retire: bool = False
@@ -69,3 +72,18 @@ class HybridOptions:
     read it beside the LOG's output."""
     budget_bytes: int = BUDGET_BYTES
     """What the operations of one plan may read and write."""
+
+    @property
+    def is_by_cost(self) -> bool:
+        """Whether what pays is merged, and not what the rules say."""
+        return self.reads is not None and not self.price.is_off
+
+    @property
+    def trigger(self) -> Trigger | None:
+        """The table's trigger that is asked; None: none is."""
+        return self.table_trigger or (None if self.is_by_cost else self.trigger_of_rules)
+
+    @property
+    def is_asked_again(self) -> bool:
+        """The table is planned again and again, as a daemon does, and not once."""
+        return self.table_trigger is not None or self.trigger_of_rules is not None

@@ -18,12 +18,12 @@ See:     docs/decisions/0170-whether-a-merge-pays.md
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from lakeward.base.quantities import DAY_SECONDS
 from lakeward.services.compaction.plan.cost import Cost, full_cost, log_cost
-from lakeward.services.compaction.plan.decision import Choice
+from lakeward.services.compaction.plan.decision import Choice, Decision
 from lakeward.services.compaction.plan.log_runs import by_place
 from lakeward.services.compaction.plan.slice_profile import SliceProfile
 from lakeward.table.file_group import LogFile
@@ -31,6 +31,13 @@ from lakeward.table.file_group import LogFile
 MIB = 1024 * 1024
 
 HORIZON = 0.5
+
+PAYS_IN = "pays_in_seconds"
+"""A number of a decision: when a merge will have begun to pay, if nothing is written until then."""
+LATE = 0.1
+"""How late a merge may be that begins to pay, in times of what it takes to pay back: so that several come together."""
+LOOK_SECONDS = 60.0
+"""Looks for what has begun to pay are no closer together."""
 
 BASE_OF_LOG = 0.35
 """Bytes of a Parquet base for each byte of an Avro log (hoodie.logfile.to.parquet.compression.ratio)."""
@@ -67,6 +74,20 @@ class Cut:
     def gain(self, reads_per_second: float) -> float:
         """Core-seconds, over the time that is looked ahead."""
         return self.saved_seconds * reads_per_second * HORIZON * self.age_seconds - self.cost.core_seconds
+
+    def look_in(self, reads_per_second: float) -> float:
+        """Seconds until it has begun to gain something, if nothing is written, with what it may be late; infinite where
+        it never does."""
+        saved = self.saved_seconds * reads_per_second
+        return self.cost.core_seconds / saved * (1 / HORIZON + LATE) - self.age_seconds if saved > 0 else math.inf
+
+    def may_beat(self, other: Cut, reads_per_second: float) -> bool:
+        """Whether it may gain more than another one, for each core-second or in all, or sooner; rounding left aside."""
+        if self.saved_seconds <= 0 < other.saved_seconds * other.age_seconds:
+            return False
+        mine, its = (each.saved_seconds * each.age_seconds / each.cost.core_seconds for each in (self, other))
+        is_sooner = self.look_in(reads_per_second) < other.look_in(reads_per_second) + _ROUNDING
+        return is_sooner or mine > its - _ROUNDING or self.gain(reads_per_second) > other.gain(reads_per_second) > 0
 
     def numbers(self, reads_per_second: float) -> dict[str, int | float]:
         """What a decision says of it."""
@@ -121,7 +142,15 @@ def log_cuts(
         run_bytes -= sum(log.size for log in logs)
 
 
-def may_be_chosen(
+def look_in(decisions: Iterable[Decision]) -> float:
+    """Seconds until another look is worth it, since something that does not pay now has begun to; infinite where
+    nothing will."""
+    return max(
+        LOOK_SECONDS, min((each.numbers[PAYS_IN] for each in decisions if PAYS_IN in each.numbers), default=math.inf)
+    )
+
+
+def soonest_cuts(
     *,
     base_bytes: int,
     log_bytes: int,
@@ -131,27 +160,48 @@ def may_be_chosen(
     base_seconds: float,
     oldest_seconds: float,
     sources_go: bool,
-    reads: float,
     price: float = 1.0,
-) -> bool:
-    """Whether a slice may have a merge that pays, or too many logs; False is certain, and found without pricing each
-    cut: no LOG saves more than the longest, is older than the oldest log, or takes less than one of no bytes.
+) -> tuple[Cut, Cut]:
+    """FULL, and a LOG that pays no later than any of the slice does.
 
     Args:
         superseded_bytes: of superseded logs, where readers read them.
         oldest_seconds: the age of the oldest log.
+    """
+    saved = read_seconds(log_bytes + superseded_bytes, logs + superseded)
+    cost = full_cost(base_bytes=base_bytes, log_bytes=log_bytes, logs=logs, price=price)
+    log = soonest_log_cut(
+        base_bytes=base_bytes,
+        log_bytes=log_bytes,
+        logs=logs,
+        oldest_seconds=oldest_seconds,
+        sources_go=sources_go,
+        price=price,
+    )
+    return Cut(Choice.FULL, cost, saved, base_seconds), log
+
+
+def soonest_log_cut(
+    *, base_bytes: int, log_bytes: int, logs: int, oldest_seconds: float, sources_go: bool, price: float = 1.0
+) -> Cut:
+    """A LOG that pays no later than any of the slice does. It is found without pricing each cut: no LOG saves more than
+    the longest, is older than the oldest log, or takes less than one of no bytes."""
+    fewer_bytes = log_bytes - distinct_bytes(log_bytes, base_bytes / BASE_OF_LOG)
+    saved = read_seconds(fewer_bytes, logs - 1 if sources_go else -1)
+    return Cut(Choice.LOG, log_cost(run_bytes=0, logs=2, price=price), saved, oldest_seconds)
+
+
+def may_be_chosen(cuts: tuple[Cut, Cut], *, logs: int, superseded: int, reads: float) -> bool:
+    """Whether a slice may have a merge that pays, or too many logs; False is certain.
+
+    Args:
+        cuts: the soonest ones of the slice.
         reads: in a second.
     """
     if logs > LIVE_LOGS_MAX or logs + superseded > OPENED_LOGS_MAX:
         return True
-    saved = read_seconds(log_bytes + superseded_bytes, logs + superseded)
-    cost = full_cost(base_bytes=base_bytes, log_bytes=log_bytes, logs=logs, price=price)
-    if Cut(Choice.FULL, cost, saved, base_seconds).gain(reads) > 0:
-        return True
-    fewer_bytes = log_bytes - distinct_bytes(log_bytes, base_bytes / BASE_OF_LOG)
-    saved = read_seconds(fewer_bytes, logs - 1 if sources_go else -1)
-    best = Cut(Choice.LOG, log_cost(run_bytes=0, logs=2, price=price), saved, oldest_seconds)
-    return best.gain(reads) > -_ROUNDING
+    full, log = cuts
+    return full.gain(reads) > 0 or log.gain(reads) > -_ROUNDING
 
 
 def distinct_bytes(run_bytes: float, rows_bytes: float) -> float:

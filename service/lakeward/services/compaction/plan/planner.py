@@ -26,8 +26,8 @@ from lakeward.base.layers import merge_layers
 from lakeward.base.quantities import DAY_SECONDS, parse_duration, parse_size
 from lakeward.services.compaction.plan.budget import within_budget
 from lakeward.services.compaction.plan.compaction_type import CompactionType
-from lakeward.services.compaction.plan.decision import Choice, Form, PlanOutcome, Reason, decide_frozen
-from lakeward.services.compaction.plan.group_rules import GroupRules
+from lakeward.services.compaction.plan.decision import Choice, Decision, Form, PlanOutcome, Reason, decide_frozen
+from lakeward.services.compaction.plan.group_rules import GroupChoice, GroupRules
 from lakeward.services.compaction.plan.hybrid_options import HybridOptions
 from lakeward.services.compaction.plan.price import PRICE_MAX, Price
 from lakeward.services.compaction.plan.read_rates import Learned, RateRule, ReadRates, parse_rates
@@ -72,10 +72,17 @@ class HybridCompactionPlanGenerator:
         """
         rules = GroupRules(snapshot, self.options, at, excluded or {}, whole, without_log, profiles or {})
         groups = sorted(snapshot.file_groups, key=lambda group: (group.partition_path, group.file_id))
-        choices = [rules.decide(group, slice_) for group in groups if (slice_ := group.latest_slice) is not None]
+        decisions: list[Decision] = []
+        choices: dict[int, GroupChoice] = {}  # what is chosen; of the others nothing but the decision is held
+        for group in groups:
+            if (slice_ := group.latest_slice) is not None:
+                choice = rules.decide(group, slice_)
+                if choice.cost is not None:
+                    choices[len(decisions)] = choice
+                decisions.append(choice.decision)
 
         key = self.options.selection.order()
-        wanted = [index for index, choice in enumerate(choices) if choice.cost is not None]
+        wanted = list(choices)
         wanted.sort(
             key=lambda index: (
                 choices[index].decision.reason is not Reason.OBJECTIVE,
@@ -83,15 +90,12 @@ class HybridCompactionPlanGenerator:
             )
         )
         if self.options.selection.has_budget and self.options.only is not Choice.FULL:
-            io_bytes = [choice.cost.io_bytes if choice.cost is not None else 0 for choice in choices]
+            io_bytes = {index: choice.io_bytes for index, choice in choices.items()}
             taken = within_budget(io_bytes, wanted, self.options.budget_bytes)
         else:
             taken = wanted
-        fits = set(taken)
-        decisions = [
-            choice.decision if choice.cost is None or index in fits else rules.over_budget(choice)
-            for index, choice in enumerate(choices)
-        ]
+        for index in choices.keys() - set(taken):
+            decisions[index] = rules.over_budget(choices[index])
         decisions += decide_frozen(snapshot.frozen)
         return PlanOutcome(tuple(decisions), tuple(choices[index].operation() for index in taken), rules.form)
 
@@ -144,15 +148,14 @@ def planner_of(
 
     Args:
         objective: seconds that a record may be in logs only.
-        trigger: the table's, where the settings give none.
+        trigger: the table's, where the settings give none and the rules of RFC-103 decide.
         sources_retire: what a LOG has merged goes in the layout `lsm_tree` (`HybridOptions.sources_retire`).
     """
-    given = _options(groups, settings)
     options = replace(
-        given,
+        _options(groups, settings),
         only=_ONLY[kind],
         objective=objective,
-        table_trigger=given.table_trigger or trigger,
+        trigger_of_rules=trigger,
         sources_retire=sources_retire,
     )
     return Planner(HybridCompactionPlanGenerator(options))

@@ -106,9 +106,9 @@ class ReadRates:
 
     @property
     def everywhere(self) -> float | None:
-        """The rate of all partitions alike; None where rates differ."""
+        """The rate of all partitions alike; None where rates differ, as those that were learned do."""
         if not self.rules:
-            return READS_PER_DAY
+            return READS_PER_DAY if self.learned is None else None
         first = self.rules[0]
         return first.per_day if first.pattern == "*" and first.younger_than is None else None
 

@@ -8,14 +8,14 @@ all with the base. To merge later than right after a write saves nothing, so no 
     component   the writes from i to b, both included; 0 is the base, so that 0 to b is the base after b
     cost        of a job: `job` + what it reads + `write` x what it writes; of a read: `reading`, the base left out
 
-It takes O(n^3) for n writes. A group with more than `WRITES_MAX` is divided into windows of as many, each of which
+It takes O(n^3) for n writes. A group with more than `writes_max` is divided into windows of as many, each of which
 begins with all merged, for nothing: the sum is less than the least that was possible, and never more.
 
 It knows no objective, caps, budget or trigger, and counts no storage.
 
 Touches: nothing.
 Keeps:   1. no planner of a replay costs less than the optimum of its trace, with sizes by the same model;
-         2. memory and time are bounded by `WRITES_MAX`, whatever a trace is like.
+         2. memory and time are bounded by `writes_max`, whatever a trace is like.
 See:     docs/decisions/0178-the-best-that-could-have-been-done.md
 """
 
@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 
 WRITES_MAX = 64
 _AT_ONCE = 256
-"""Windows of which the tables are in memory: some 40 MiB."""
+"""Windows of `WRITES_MAX` writes of which the tables are in memory: some 40 MiB."""
 
 
 def least_costs(sizes: Floats, reading: Floats, reads: Floats, *, job: float, write: float) -> Floats:
@@ -75,7 +75,7 @@ class Best:
     core_seconds: float
     """Jobs and readers of logs together."""
     groups_in_windows: int
-    """Groups with more than `WRITES_MAX` writes, for which it is less than the least."""
+    """Groups with more than `writes_max` writes, for which it is less than the least."""
 
 
 @dataclass(slots=True)
@@ -89,20 +89,21 @@ class _Life:
     """Bases that writers wrote: behind how many logs, and their bytes."""
 
 
-def best_possible(trace: Trace, *, model: SizeModel, reads_per_day: float) -> Best:
+def best_possible(trace: Trace, *, model: SizeModel, reads_per_day: float, writes_max: int = WRITES_MAX) -> Best:
     """The optimum of all groups of a trace: what a replay counts as seconds of jobs and of readers, at the least.
 
     Args:
         reads_per_day: how often each partition is read.
     """
+    at_once = max(1, _AT_ONCE * WRITES_MAX**2 // writes_max**2)
     reads, stays = reads_per_day / DAY_SECONDS / 1000, trace.config.is_lsm_tree
     total, in_windows, waiting = 0.0, 0, list[_Window]()
     for life, ends in _lives(trace, model):
-        windows = list(_windows(life, trace.begins, ends, model, reads, reads_superseded=stays))
+        windows = list(_windows(life, trace.begins, ends, model, reads, writes_max, reads_superseded=stays))
         in_windows += len(windows) > 1
         for window in windows:
             waiting.append(window)
-            if len(waiting) == _AT_ONCE:
+            if len(waiting) == at_once:
                 total += _cost(waiting)
                 waiting = []
     return Best(total + _cost(waiting), in_windows)
@@ -150,7 +151,14 @@ class _Window:
 
 
 def _windows(
-    life: _Life, begins: int, ends: int, model: SizeModel, reads: float, *, reads_superseded: bool
+    life: _Life,
+    begins: int,
+    ends: int,
+    model: SizeModel,
+    reads: float,
+    writes_max: int,
+    *,
+    reads_superseded: bool,
 ) -> Iterator[_Window]:
     """
     Args:
@@ -169,16 +177,17 @@ def _windows(
     rows_bytes = min([each for each in bases.tolist() if each > 0], default=0.0) / BASE_OF_LOG
     if model.hot_bytes is not None:
         rows_bytes = float(model.hot_bytes)
-    for start in range(0, len(logs), WRITES_MAX):
-        part = slice(start, start + WRITES_MAX)
+    for start in range(0, len(logs), writes_max):
+        part = slice(start, start + writes_max)
         yield _window(
-            bases[start : start + WRITES_MAX + 1],
+            bases[start : start + writes_max + 1],
             updates[part],
             inserts[part],
             whole[part],
             after[part],
             rows_bytes,
             life.superseded if start == 0 else 0,
+            writes_max,
             reads_superseded=reads_superseded,
         )
 
@@ -200,15 +209,16 @@ def _window(
     reads: Floats,
     rows_bytes: float,
     superseded: int,
+    writes_max: int,
     *,
     reads_superseded: bool,
 ) -> _Window:
     """The tables of a window, with writes of nothing behind it, which cost nothing."""
     count = len(updates)
-    left = WRITES_MAX - count
+    left = writes_max - count
     updates, inserts, whole, reads = (np.pad(each, (0, left)) for each in (updates, inserts, whole, reads))
     bases = np.pad(bases, (0, left), mode="edge")
-    numbers = np.arange(WRITES_MAX + 1)
+    numbers = np.arange(writes_max + 1)
     spans = {}
     for name, values in (("updates", updates), ("inserts", inserts), ("whole", whole)):
         sums = np.concatenate([[0.0], np.cumsum(values)])

@@ -43,7 +43,16 @@ from lakeward.services.compaction.plan.cost import Cost, full_cost, log_cost
 from lakeward.services.compaction.plan.decision import Choice, Form, PlanOutcome, Reason
 from lakeward.services.compaction.plan.hybrid_options import HybridOptions
 from lakeward.services.compaction.plan.objective import GRID, due_from
-from lakeward.services.compaction.plan.pay_back import BASE_OF_LOG, distinct_bytes, may_be_chosen, read_seconds
+from lakeward.services.compaction.plan.pay_back import (
+    BASE_OF_LOG,
+    LOOK_SECONDS,
+    Cut,
+    distinct_bytes,
+    look_in,
+    may_be_chosen,
+    read_seconds,
+    soonest_cuts,
+)
 from lakeward.services.compaction.plan.planner import Planner
 from lakeward.services.compaction.plan.slice_profile import SliceProfile, profile_of
 from lakeward.services.compaction.plan.trigger import Ages, table_fires
@@ -656,7 +665,7 @@ def replay(
         counts_from: figures are of what comes after that moment; None: after the beginning of the trace.
         begins_merged: the planner merges all logs at the beginning of the trace, which no figure counts.
     """
-    trigger = None if planner is None else planner.options.table_trigger
+    trigger = None if planner is None else planner.options.trigger
     groups = SizedGroups(trace.groups, trace.config, model, deltas_max=trigger.delta_commits if trigger else 1)
     figures = ReplayedFigures()
     clock = _ManualClock(trace, groups, figures, reads_per_day)
@@ -707,6 +716,8 @@ class _ManualClock:
         self._ends = trace.ends
         self._span = max(1, trace.ends - trace.begins) / SPANS
         self._reads_superseded = trace.config.is_lsm_tree
+        self._look_in = math.inf
+        """Seconds after the last look until what the planner left begins to pay."""
 
     def count_from(self, moment: int, planner: Planner | None) -> ReplayedFigures:
         """Go on to that moment, and count from there."""
@@ -735,16 +746,32 @@ class _ManualClock:
         step = _seconds_between_looks(planner)
         if step is None:
             return
-        moment = self._now + math.ceil(step * 1000)
-        while moment < until:
+        while (moment := self._next_look(planner.options, step, until)) < until:
             self.advance(moment)
             self.look(moment, planner)
-            moment += math.ceil(step * 1000)
+
+    def _next_look(self, options: HybridOptions, step: float, until: int) -> int:
+        """The moment of the next look in which something may be due: the regular one, or one before it for what begins
+        to pay until then, as the daemon has it."""
+        regular, soonest = self._now + math.ceil(step * 1000), self._now + math.ceil(LOOK_SECONDS * 1000)
+        if not options.is_by_cost or options.reads is None or (reads := options.reads.everywhere) is None:
+            return regular
+        if soonest >= until:
+            return regular
+        left = self._look_in  # of the groups that the planner was asked about; of others what is certain is enough
+        for group in self._groups.groups.values():
+            if not group.live:
+                continue
+            cuts = _soonest_cuts(options, group, self._now, self._reads_superseded)
+            if not _may_be_chosen(cuts, group, reads / DAY_SECONDS):
+                left = min(left, *(cut.look_in(reads / DAY_SECONDS) for cut in cuts))
+        return max(soonest, min(regular, self._now + math.ceil(min(step, left) * 1000)))
 
     def look(self, at: int, planner: Planner) -> None:
         """Ask the planner, and carry out what it chooses."""
+        self._look_in = math.inf
         groups, options, time = self._groups, planner.options, format_instant_time(at, UTC)
-        trigger = options.table_trigger
+        trigger = options.trigger
         fires = trigger is None or table_fires(trigger, groups.timeline(), Ages(time, UTC)).fires
         due_until = _NEVER
         if _keeps_objective(planner) and options.objective is not None:
@@ -765,6 +792,7 @@ class _ManualClock:
         if not snapshot.file_groups:
             return
         outcome = planner(snapshot, time, {}, profiles=groups.profiles(snapshot))
+        self._look_in = look_in(outcome.decisions)
         if fires and not _watches_clock(options):
             groups.settle(outcome)
         merges = groups.carry_out(outcome, at)
@@ -787,20 +815,27 @@ _NEVER = -1
 def _takes_all(options: HybridOptions) -> bool:
     """Whether each group with logs gets FULL, whatever its sizes are, so that the planner need not be asked: Hudi's
     default."""
-    return replace(options, table_trigger=None) == HybridOptions(only=Choice.FULL)
+    return replace(options, table_trigger=None, trigger_of_rules=None) == HybridOptions(only=Choice.FULL)
 
 
 def _may_pay(options: HybridOptions, group: SizedGroup, at: int, reads_superseded: bool) -> bool:
     """Whether the group may have a merge that pays, where that is what decides."""
-    if options.reads is None or options.price.is_off:
+    if options.reads is None or not options.is_by_cost:
         return True
-    reads_per_day = options.reads.everywhere
-    if reads_per_day is None or options.reads.learned is not None:
+    if (reads_per_day := options.reads.everywhere) is None:
         return True
+    return _may_be_chosen(_soonest_cuts(options, group, at, reads_superseded), group, reads_per_day / DAY_SECONDS)
+
+
+def _may_be_chosen(cuts: tuple[Cut, Cut], group: SizedGroup, reads: float) -> bool:
+    return may_be_chosen(cuts, logs=group.sums.logs, superseded=group.sums.superseded, reads=reads)
+
+
+def _soonest_cuts(options: HybridOptions, group: SizedGroup, at: int, reads_superseded: bool) -> tuple[Cut, Cut]:
     oldest = at if group.oldest is None else group.oldest
     base_at = oldest if group.base_bytes is None else group.base_at
     sums = group.sums
-    return may_be_chosen(
+    return soonest_cuts(
         base_bytes=sums.base_bytes,
         log_bytes=sums.log_bytes,
         logs=sums.logs,
@@ -809,7 +844,6 @@ def _may_pay(options: HybridOptions, group: SizedGroup, at: int, reads_supersede
         base_seconds=at // 1000 - base_at // 1000,
         oldest_seconds=at // 1000 - oldest // 1000,
         sources_go=options.sources_retire,
-        reads=reads_per_day / DAY_SECONDS,
         price=options.price.factor,
     )
 
@@ -832,8 +866,8 @@ def _seconds_between_looks(planner: Planner) -> float | None:
     options, steps = planner.options, []
     if _keeps_objective(planner) and options.objective is not None:
         steps.append(options.objective / GRID)
-    if options.table_trigger is not None and options.table_trigger.counts_seconds:
-        steps.append(max(60.0, options.table_trigger.seconds))
+    if options.trigger is not None and options.trigger.counts_seconds:
+        steps.append(max(60.0, options.trigger.seconds))
     if _watches_clock(options):
         steps.append(REPLAN_SECONDS)
     return min(steps, default=None)
