@@ -55,6 +55,17 @@ def test_full_after_five_delta_commits() -> None:
     assert found.spans[-1].amplification == pytest.approx(1.02)
 
 
+@pytest.mark.timeout(20)
+def test_time_goes_on_in_each_window() -> None:
+    """Spans share a window whose length they do not divide, and the replay ends: by fractions of
+    milliseconds it stood still in one window of seventy for ever."""
+    begins, length = 1_796_677_286_096, 15_103_679_912
+    window = replace(SIX, commits=(), begins=begins, ends=begins + length)
+    found = replay(window, planner=None, model=SizeModel(), reads_per_day=1.0)
+    assert sum(span.seconds for span in found.spans) == pytest.approx(length / 1000)
+    assert min(span.seconds for span in found.spans) == pytest.approx(length / 1000 / SPANS, abs=0.001)
+
+
 def test_a_log_compaction_leaves_its_sources_to_be_opened() -> None:
     """RFC-103's rules take the five small logs into one; its bytes are those of distinct rows, by the model."""
     found = replay(SIX, planner=RFC_103, model=SizeModel(), reads_per_day=0.0)

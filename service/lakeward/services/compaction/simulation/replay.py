@@ -714,7 +714,6 @@ class _ManualClock:
         self._reads_per_second = reads_per_day / DAY_SECONDS
         self._begins = self._now = trace.begins
         self._ends = trace.ends
-        self._span = max(1, trace.ends - trace.begins) / SPANS
         self._reads_superseded = trace.config.is_lsm_tree
         self._look_in = math.inf
         """Seconds after the last look until what the planner left begins to pay."""
@@ -725,7 +724,7 @@ class _ManualClock:
             self.look_until(moment, planner)
         self.advance(moment)
         self._figures = ReplayedFigures()
-        self._begins, self._span = moment, max(1, self._ends - moment) / SPANS
+        self._begins = moment
         return self._figures
 
     def advance(self, until: int) -> None:
@@ -735,9 +734,12 @@ class _ManualClock:
         log_bytes = sums.log_bytes + (sums.superseded_bytes if self._reads_superseded else 0)
         seconds = max(0, until - self._now) / 1000
         figures.reader_seconds += read_seconds(log_bytes, sums.opened) * self._reads_per_second * seconds
+        # In whole milliseconds: by fractions, the end of a span may round to its own beginning, and time stands still.
+        length = max(1, self._ends - self._begins)
         while self._now < until:
-            number = min(SPANS - 1, int((self._now - self._begins) / self._span))
-            end = until if number == SPANS - 1 else min(until, math.ceil(self._begins + (number + 1) * self._span))
+            number = min(SPANS - 1, (self._now - self._begins) * SPANS // length)
+            end_of_span = self._begins - (number + 1) * length // -SPANS
+            end = until if number == SPANS - 1 else min(until, end_of_span)
             figures.spans[number].add(self._groups, (end - self._now) / 1000)
             self._now = end
 
