@@ -32,6 +32,7 @@ from prometheus_client import (
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
 from lakeward.daemon.metrics.specs import (
     CHECKS,
@@ -344,11 +345,17 @@ def _table_family(
         for labels, found in values.items():
             family.add_metric(labels, gauge.combine(found))
     if (shown := gauge.spec.shown) is not Shown.WHOLE:
+        always, samples, name = shown is Shown.ALWAYS, family.samples, gauge.spec.name
         for label, table in few:
             # Most say 0, and thousands are asked.
-            if (reading := gauge.read(table, now)) or shown is Shown.ALWAYS:
+            reading = gauge.read(table, now)
+            if reading is None or not (reading or always):
+                continue
+            if isinstance(reading, float | int):
+                samples.append(Sample(name, {"table": label}, reading))
+            else:
                 for labels, value in _labelled(reading, label):
-                    if value or shown is Shown.ALWAYS:
+                    if value or always:
                         family.add_metric(labels, value)
     return family
 
