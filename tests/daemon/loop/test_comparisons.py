@@ -10,7 +10,8 @@ import pytest
 
 from lakeward.base.quantities import DAY_SECONDS
 from lakeward.cli.main import run
-from lakeward.daemon.loop.comparisons import DAYS_BEHIND_MAX, SECONDS_MAX
+from lakeward.daemon.loop.comparisons import DAYS_BEHIND_MAX
+from lakeward.daemon.loop.daily import SECONDS_MAX
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status_report import table_detail
 from lakeward.daemon.web.pages import GroupQuery, Pages

@@ -12,7 +12,8 @@ from structlog.testing import capture_logs
 from lakeward.base.errors import BrokenFile
 from lakeward.base.quantities import DAY_SECONDS
 from lakeward.cli.main import run
-from lakeward.daemon.loop.examinations import PATIENCE_SECONDS, SECONDS_MAX, changes_between, day_begun
+from lakeward.daemon.loop.daily import SECONDS_MAX, day_begun
+from lakeward.daemon.loop.examinations import PATIENCE_SECONDS, changes_between
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status_report import table_detail
 from lakeward.daemon.web.pages import GroupQuery, Pages

@@ -9,7 +9,7 @@ Days follow one after another, since each needs what the one before carried over
 
 Touches: the table, reading only, on a thread of its own; the store, through the recorder.
 Keeps:   1. each day that a table is watched in from its beginning on is compared once, whichever daemon has its lease;
-         2. one comparison is at work at a time, and it is stopped after `SECONDS_MAX`;
+         2. one comparison is at work at a time, and it is stopped after `daily.SECONDS_MAX`;
          3. a day of which nothing can be said is remembered as that, with why, and is no day without costs.
 See:     docs/decisions/0185-what-a-month-saved.md
 """
@@ -17,22 +17,17 @@ See:     docs/decisions/0185-what-a-month-saved.md
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 from lakeward.base.clock import Clock
-from lakeward.base.errors import Cancelled
-from lakeward.base.quantities import DAY_SECONDS, format_duration
+from lakeward.base.quantities import DAY_SECONDS
 from lakeward.daemon.history.recorder import Recorder, ReportProblem, Submit
-from lakeward.daemon.loop.examinations import day_begun
+from lakeward.daemon.loop.daily import NewestKnown, day_begun, is_at_work, time_guard
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.work.worker import Worker
-from lakeward.protocol.lock.table_lock import Guard
 from lakeward.state.records import ComparedDay
-
-SECONDS_MAX = 900.0
-"""How long one comparison may take."""
 
 DAYS_BEHIND_MAX = 7
 """How many days are made up for, after a daemon did not run."""
@@ -61,8 +56,7 @@ class DailyComparisons:
         self._compared = compared
         self._problem = problem
         self._clock = clock
-        self._known: dict[str, ComparedDay | None] = {}
-        """The newest day of each table of which the store has said it, None where there is none."""
+        self.known: NewestKnown[ComparedDay] = NewestKnown(recorder, recorder.newest_compared)
         self._under_way: str | None = None
         self._began_at = 0.0
 
@@ -70,34 +64,25 @@ class DailyComparisons:
     def is_any(self) -> bool:
         return self._under_way is not None
 
-    def forget(self, table: str) -> None:
-        self._known.pop(table, None)
-
-    def keep(self, held: frozenset[str]) -> None:
-        """Know what the store has of the tables whose leases this daemon has, and of no others."""
-        for table in self._known.keys() - held:
-            del self._known[table]
-        if asked := held - self._known.keys():
-            self._recorder.ask(partial(self._recorder.newest_compared, asked), partial(self._learn, asked))
-
-    def _learn(self, asked: Iterable[str], found: Mapping[str, ComparedDay]) -> None:
-        for table in asked:
-            self._known.setdefault(table, found.get(table))
-
     def begin(self, table: ServedTable) -> None:
         """Nothing happens where another comparison is under way, or no day of the table is due."""
-        if table.name not in self._known or self._is_one_at_work:
+        if table.name not in self.known or (self.is_any and is_at_work(self._began_at, self._clock)):
             return
-        before = self._known[table.name]
+        before = self.known[table.name]
         day = self._day_due(table, before)
         if day is None:
             return
         self._under_way, self._began_at = table.name, self._clock.monotonic()
         if before is not None and before.day != day - 1:
             before = None
+        guard = time_guard(
+            self._clock,
+            what="The comparison with Hudi's default was stopped.",
+            remedy="Run `lakeward simulate` with the table, which takes as long as it needs.",
+        )
         self._submit(
             Lane.SCAN,
-            partial(self._worker.compare, table, day, before, self._guard()),
+            partial(self._worker.compare, table, day, before, guard),
             then=partial(self._ended, table.name, day),
             failed=partial(self._failed, table.name, day),
         )
@@ -109,24 +94,6 @@ class DailyComparisons:
             first = max(first, before.day + 1)
         return max(first, last - DAYS_BEHIND_MAX + 1) if first <= last else None
 
-    @property
-    def _is_one_at_work(self) -> bool:
-        """One that hangs in its storage, where no guard is asked, holds back no others."""
-        return self._under_way is not None and self._clock.monotonic() < self._began_at + 2 * SECONDS_MAX
-
-    def _guard(self) -> Guard:
-        until = self._clock.monotonic() + SECONDS_MAX
-
-        def guard() -> None:
-            if self._clock.monotonic() > until:
-                raise Cancelled(
-                    "The comparison with Hudi's default was stopped.",
-                    why=f"It took longer than {format_duration(SECONDS_MAX)}.",
-                    remedy="Run `lakeward simulate` with the table, which takes as long as it needs.",
-                )
-
-        return guard
-
     def _failed(self, table: str, day: int, error: Exception) -> None:
         text = self._problem(error, table=table, what="comparison with Hudi's default").text
         self._ended(table, day, ComparedDay(table, day, self._clock.now(), problem=text))
@@ -134,9 +101,9 @@ class DailyComparisons:
     def _ended(self, table: str, day: int, found: ComparedDay | None) -> None:
         if self._under_way == table:
             self._under_way = None
-        if table not in self._known:
+        if table not in self.known:
             return  # its lease went meanwhile, and the daemon that has it compares by itself
-        self._known[table] = found or ComparedDay(table, day, self._clock.now())  # not asked about that day again
+        self.known[table] = found or ComparedDay(table, day, self._clock.now())  # not asked about that day again
         if found is None:
             return
         self._recorder.compared(found)

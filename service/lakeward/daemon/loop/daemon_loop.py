@@ -558,8 +558,8 @@ class DaemonLoop:
         self._written.pop(name, None)
         self._histories.pop(name, None)
         self._failures.forget(name)
-        self._examinations.forget(name)
-        self._comparisons.forget(name)
+        self._examinations.known.forget(name)
+        self._comparisons.known.forget(name)
         self._metrics.keep({name: table.shown_as for name, table in self._tables.items()})
 
     # ----------------------------------------------------------------------------------------------- leases
@@ -580,8 +580,8 @@ class DaemonLoop:
             self._inbox.append(LeaseGained(table))
         if gained:
             self._recorder.end_jobs_of_others(frozenset(gained))
-        self._examinations.keep(held & self._tables.keys())
-        self._comparisons.keep(held & self._tables.keys())
+        self._examinations.known.keep(held & self._tables.keys())
+        self._comparisons.known.keep(held & self._tables.keys())
         for table, why in changes.lost.items():
             self._lose_lease(table, why)
         for table, holder in changes.held_by.items():

@@ -10,7 +10,7 @@ each has a listing and a snapshot of its own in memory.
 Touches: the table, reading only, on a thread of its own; the store, through the recorder.
 Keeps:   1. each table is examined once in each of its days, whichever daemon has its lease and however often they
             start, and one whose day passed without is examined at once;
-         2. one examination is at work at a time, and it is stopped after `SECONDS_MAX`;
+         2. one examination is at work at a time, and it is stopped after `daily.SECONDS_MAX`;
          3. what could not be looked at is remembered as that, beside what was seen before;
          4. a finding that comes or goes is an event, and a pattern that could not be looked for is neither.
 See:     docs/decisions/0179-the-doctor-comes-by-itself.md
@@ -18,32 +18,21 @@ See:     docs/decisions/0179-the-doctor-comes-by-itself.md
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
 from lakeward.base.clock import Clock
-from lakeward.base.errors import Cancelled
-from lakeward.base.quantities import DAY_SECONDS, format_count, format_duration
+from lakeward.base.quantities import DAY_SECONDS, format_count
 from lakeward.daemon.history.recorder import Recorder, ReportProblem, Submit
+from lakeward.daemon.loop.daily import NewestKnown, day_begun, is_at_work, time_guard
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.work.worker import Worker
-from lakeward.protocol.lock.table_lock import Guard
 from lakeward.state.records import ExaminationRecord
-
-SECONDS_MAX = 900.0
-"""How long one examination may take."""
 
 PATIENCE_SECONDS = DAY_SECONDS / 2
 """How long it waits for a moment in which no job of its table runs."""
-
-
-def day_begun(table: str, at: float) -> float:
-    """When the day of the table began in which a time lies."""
-    offset = zlib.crc32(table.encode(errors="surrogateescape")) % int(DAY_SECONDS)
-    return at - (at - offset) % DAY_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +68,7 @@ class Examinations:
         self._changed = changed
         self._problem = problem
         self._clock = clock
-        self._known: dict[str, ExaminationRecord | None] = {}
-        """The newest of each table of which the store has said it, None where there is none."""
+        self.known: NewestKnown[ExaminationRecord] = NewestKnown(recorder, recorder.examined)
         self._under_way: dict[str, float] = {}
         """When each began, by the monotonic clock."""
 
@@ -90,23 +78,9 @@ class Examinations:
 
     def newest(self, table: ServedTable) -> ExaminationRecord | None:
         """One that says nothing where the store has none; None where the store has not said."""
-        if table.name not in self._known:
+        if table.name not in self.known:
             return None
-        return self._known[table.name] or ExaminationRecord(table.watched_since)
-
-    def forget(self, table: str) -> None:
-        self._known.pop(table, None)
-
-    def keep(self, held: frozenset[str]) -> None:
-        """Know what the store has of the tables whose leases this daemon has, and of no others."""
-        for table in self._known.keys() - held:
-            del self._known[table]
-        if asked := held - self._known.keys():
-            self._recorder.ask(partial(self._recorder.examined, asked), partial(self._learn, asked))
-
-    def _learn(self, asked: Iterable[str], found: Mapping[str, ExaminationRecord]) -> None:
-        for table in asked:
-            self._known.setdefault(table, found.get(table))
+        return self.known[table.name] or ExaminationRecord(table.watched_since)
 
     def begin(self, table: ServedTable, *, is_busy: bool) -> None:
         """Nothing happens where another examination is under way, or none of the table is due.
@@ -115,7 +89,9 @@ class Examinations:
             is_busy: a job of the table runs.
         """
         newest = self.newest(table)
-        if newest is None or table.name in self._under_way or self._is_one_at_work:
+        if newest is None or table.name in self._under_way:
+            return
+        if any(is_at_work(began_at, self._clock) for began_at in self._under_way.values()):
             return
         now = self._clock.now()
         day = day_begun(table.name, now)
@@ -124,31 +100,17 @@ class Examinations:
         if is_busy and now < day + PATIENCE_SECONDS:
             return
         self._under_way[table.name] = self._clock.monotonic()
+        guard = time_guard(
+            self._clock,
+            what="The examination was stopped.",
+            remedy="Run `lakeward doctor` with the table, which takes as long as it needs.",
+        )
         self._submit(
             Lane.SCAN,
-            partial(self._worker.examine, table, self._guard()),
+            partial(self._worker.examine, table, guard),
             then=partial(self._ended, table.name),
             failed=partial(self._failed, table.name),
         )
-
-    @property
-    def _is_one_at_work(self) -> bool:
-        """One that hangs in its storage, where no guard is asked, holds back no others."""
-        now = self._clock.monotonic()
-        return any(now < began + 2 * SECONDS_MAX for began in self._under_way.values())
-
-    def _guard(self) -> Guard:
-        until = self._clock.monotonic() + SECONDS_MAX
-
-        def guard() -> None:
-            if self._clock.monotonic() > until:
-                raise Cancelled(
-                    "The examination was stopped.",
-                    why=f"It took longer than {format_duration(SECONDS_MAX)}.",
-                    remedy="Run `lakeward doctor` with the table, which takes as long as it needs.",
-                )
-
-        return guard
 
     def _failed(self, table: str, error: Exception) -> None:
         text = self._problem(error, table=table, what="doctor").text
@@ -156,12 +118,12 @@ class Examinations:
 
     def _ended(self, table: str, found: ExaminationRecord) -> None:
         self._under_way.pop(table, None)
-        if table not in self._known:
+        if table not in self.known:
             return  # its lease went meanwhile, and the daemon that has it looks by itself
-        before = self._known[table]
+        before = self.known[table]
         if found.document is None and before is not None:
             found = replace(found, looked_at=before.looked_at, document=before.document)
-        self._known[table] = found
+        self.known[table] = found
         changes = () if found.problem is not None else tuple(changes_between(before, found))
         self._recorder.examined_table(table, found, changes)
         for change in changes:
