@@ -45,6 +45,10 @@ class Phase(StrEnum):
     COMMIT = "commit"
 
 
+WAITING_PHASES = frozenset({Phase.LOCK_WAIT, Phase.YIELD})
+"""Phases in which work waits for others, as pages and traces say it."""
+
+
 class Count(StrEnum):
     """Events that are counted."""
 

@@ -4,14 +4,14 @@ from itertools import pairwise
 
 import pytest
 
-from lakeward.daemon.web.job_parts import OTHER, PHASE_WORDS, WAITING, parts_of
-from lakeward.protocol.progress import Phase
+from lakeward.daemon.web.job_parts import OTHER, PHASE_WORDS, parts_of
+from lakeward.protocol.progress import WAITING_PHASES, Phase
 
 
 def test_every_phase_has_words():
     """A phase that is added has to be said on the page; those in which a job waits are among them."""
     assert PHASE_WORDS.keys() == set(Phase)
-    assert set(Phase) >= WAITING
+    assert set(Phase) >= WAITING_PHASES
     assert len({word for word, _ in PHASE_WORDS.values()}) == len(PHASE_WORDS)
 
 

@@ -21,11 +21,11 @@ from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Status, StatusCode, set_span_in_context
 
+from lakeward.base.printable import printable
 from lakeward.daemon.status import GOOD_ENDS, PhaseSpan
-from lakeward.protocol.progress import Phase
+from lakeward.protocol.progress import WAITING_PHASES
 from lakeward.state.records import JobRecord
 
-_WAITS = frozenset({Phase.LOCK_WAIT, Phase.YIELD, Phase.CLAIM})
 _NANOSECONDS = 1_000_000_000
 _STOP_MILLISECONDS = 2_000
 
@@ -40,7 +40,7 @@ class JobTraces:
         assert job.ended_at is not None and job.result is not None, "only ended jobs are traced"
         given = {
             "lakeward.job": job.id,
-            "lakeward.table": job.table.encode(errors="backslashreplace").decode(),
+            "lakeward.table": printable(job.table),
             "lakeward.service": job.service,
             "lakeward.end": job.result,
             "lakeward.instant": job.instant or "",
@@ -57,7 +57,7 @@ class JobTraces:
                 each.phase.value,
                 set_span_in_context(open_spans[-1][1]),
                 start_time=_nanoseconds(each.began_at),
-                attributes={"lakeward.waiting": each.phase in _WAITS},
+                attributes={"lakeward.waiting": each.phase in WAITING_PHASES},
             )
             span.end(_nanoseconds(each.ended_at))
             open_spans.append((each.ended_at, span))

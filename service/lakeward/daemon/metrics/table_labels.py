@@ -15,6 +15,8 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from lakeward.base.printable import printable
+
 OTHER = "other"
 """The label of what has none of its own."""
 
@@ -90,7 +92,7 @@ class TableLabels:
 
     def _of(self, table: str) -> str:
         if table not in self._own and len(self._own) < self._max:
-            label = self._own[table] = _printable(self._names.get(table, table))
+            label = self._own[table] = printable(self._names.get(table, table))
             if len(self._whole) < self._whole_max and self._is_chosen(table, label):
                 self._whole.add(table)
         return self._own.get(table, OTHER)
@@ -102,8 +104,3 @@ class TableLabels:
                 break
             if self._is_chosen(table, label):
                 self._whole.add(table)
-
-
-def _printable(table: str) -> str:
-    """A file system's names are bytes; one that is no text must not take the whole scrape with it."""
-    return table.encode(errors="backslashreplace").decode()

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakeward.protocol.progress import Phase
-
-WAITING = frozenset[str]({Phase.LOCK_WAIT, Phase.YIELD})
+from lakeward.protocol.progress import WAITING_PHASES, Phase
 
 PHASE_WORDS: Mapping[str, tuple[str, str]] = {
     Phase.LOCK_WAIT: ("waited for the lock", "Another process had the table's lock."),
@@ -44,7 +42,7 @@ class JobPart:
 
     @property
     def is_waiting(self) -> bool:
-        return self.name in WAITING
+        return self.name in WAITING_PHASES
 
 
 def parts_of(seconds: float, phases: Mapping[str, float]) -> tuple[JobPart, ...]:
