@@ -158,6 +158,7 @@ class DaemonLoop:
         self._find_tables = find_tables
         self._metrics = metrics
         self._trace_job = trace_job
+        self._cores = cores()
         self._clock = clock
         self._log = log
 
@@ -351,7 +352,7 @@ class DaemonLoop:
             memory_bytes=self._settings.service.memory,
             memory_reserved_bytes=self.jobs.memory_bytes,
             spark=spark,
-            cores=cores(),
+            cores=self._cores,
         )
 
     def _table_status(self, table: ServedTable, outlook: Outlook) -> TableStatus:

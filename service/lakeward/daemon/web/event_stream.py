@@ -91,6 +91,7 @@ class EventStream:
         self._newest = 0
         self._seen: OrderedDict[int, None] = OrderedDict()
         """Ids of the newest events that were given out."""
+        self._looked_at: ServiceStatus | None = None
         self._looks: Mapping[str, object] = {}
 
     @property
@@ -106,7 +107,8 @@ class EventStream:
         """
         if self._asking is None or self._asking.done():
             await self._begin()
-            self._looks = _looks(self._status())
+            self._looked_at = self._status()
+            self._looks = _looks(self._looked_at)
             self._asking = asyncio.create_task(self._ask(), name="event stream")
         client = _Client(wants)
         self._clients.add(client)
@@ -172,7 +174,11 @@ class EventStream:
 
     def _look(self) -> None:
         """Say which tables look different than before."""
-        before, self._looks = self._looks, _looks(self._status())
+        status = self._status()
+        if status is self._looked_at:  # one is made every few seconds
+            return
+        self._looked_at = status
+        before, self._looks = self._looks, _looks(status)
         changed = [name for name, look in self._looks.items() if before.get(name) != look]
         changed += [name for name in before if name not in self._looks]
         for client in list(self._clients):
