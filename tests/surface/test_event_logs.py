@@ -60,7 +60,7 @@ def counted(store: Store, table: str = "orders") -> dict[str, int]:
 
 
 def test_partitions_that_queries_asked_for_are_counted_once(store: Store, orders: str, tmp_path: Path):
-    """However often a log is given, and however the table's place is spelt."""
+    """However often a log is given, and in each way to write the table's place."""
     log = write(tmp_path / "logs" / LOG, scan(f"file:{orders}", "[(part#3 = p)]"), scan("s3a://lake/trips/"))
     first = reads_in(store, orders).count([log])
     again = reads_in(store, orders).count([tmp_path / "logs"])

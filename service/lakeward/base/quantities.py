@@ -112,6 +112,18 @@ def format_duration(seconds: float) -> str:
     return " ".join(parts)
 
 
+def format_month(at: float) -> str:
+    """`2026-11`, in UTC."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m}"
+
+
+def month_begun(at: float, *, before: int = 0) -> float:
+    """When the month in UTC began in which a time lies, or one so many months before it."""
+    now = datetime.fromtimestamp(at, UTC)
+    year, month = divmod(12 * now.year + now.month - 1 - before, 12)
+    return datetime(year, month + 1, 1, tzinfo=UTC).timestamp()
+
+
 def format_time(at: float) -> str:
     """Seconds since the epoch as `2026-11-21 06:00:00 UTC`."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

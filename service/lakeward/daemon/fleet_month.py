@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 
 import structlog
 
 from lakeward.base.clock import Clock
 from lakeward.base.errors import LakewardError
+from lakeward.base.quantities import month_begun
 from lakeward.daemon.status import MonthTotal
 from lakeward.state.records import MonthlyCost
 
@@ -46,9 +46,7 @@ class FleetMonth:
         return self._total
 
     def ask(self) -> None:
-        now = datetime.fromtimestamp(self._clock.now(), UTC)
-        begin = datetime(now.year, now.month, 1, tzinfo=UTC).timestamp()
         try:
-            self._total = MonthTotal.of(self._costs_since(begin))
+            self._total = MonthTotal.of(self._costs_since(month_begun(self._clock.now())))
         except LakewardError as error:
             _log.debug("what the month took could not be asked for", error=str(error))

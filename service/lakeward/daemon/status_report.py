@@ -15,10 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from lakeward.base.errors import BrokenFile
-from lakeward.base.quantities import DAY_SECONDS, format_time
+from lakeward.base.quantities import DAY_SECONDS, format_time, month_begun
 from lakeward.config.job_card import Card, card_of
 from lakeward.daemon.scheduling.table_state import Hold, TableState
 from lakeward.daemon.served_table import ServedTable
@@ -140,8 +139,8 @@ def table_detail(
         planned_at=None if planning is None else min(planning.planned_at, at),
         storage=tuple(StorageSample(each.at, each.bytes) for each in store.observations.storage(name) if each.at <= at),
         cards=_cards(ended, store, at),
-        months=store.jobs.monthly_costs(name, since=_months_begin(at)),
-        beside_hudi=store.compared_days.months(name, since=_months_begin(at)),
+        months=store.jobs.monthly_costs(name, since=month_begun(at, before=MONTHS_SHOWN - 1)),
+        beside_hudi=store.compared_days.months(name, since=month_begun(at, before=MONTHS_SHOWN - 1)),
         examination=store.observations.examinations([name]).get(name),
         timeline=() if snapshot is None else _instants(snapshot, name, store),
         days=_days(store.jobs.spent_since(name, at - DAYS_SHOWN * DAY_SECONDS), at),
@@ -185,13 +184,6 @@ def _days(costs: Sequence[CostRecord], at: float) -> tuple[DayTotal, ...]:
         )
         for day, of_day in sorted(of_days.items())
     )
-
-
-def _months_begin(at: float) -> float:
-    """When the first of the months began that are shown at a time."""
-    now = datetime.fromtimestamp(at, UTC)
-    year, month = divmod(12 * now.year + now.month - MONTHS_SHOWN, 12)
-    return datetime(year, month + 1, 1, tzinfo=UTC).timestamp()
 
 
 def _pending(status: TableStatus, snapshot: TableSnapshot | None, store: Store) -> Iterable[ObservedPlan]:

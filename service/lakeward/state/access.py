@@ -8,6 +8,7 @@ Keeps:   1. each call is one transaction and may come from any thread;
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,11 @@ TEXT_LENGTH_MAX = 8000
 
 OnOperation = Callable[[str, float, str], None]
 """Called after each operation with its name, its seconds, and "ok" or "failed"."""
+
+
+def digest_of(value: object, *, bytes_: int = 16) -> str:
+    """Equal for values that are written alike."""
+    return hashlib.blake2b(repr(value).encode("utf-8", "backslashreplace"), digest_size=bytes_).hexdigest()
 
 
 class StoreAccess:

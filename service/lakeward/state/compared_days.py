@@ -8,12 +8,11 @@ See:     docs/decisions/0185-what-a-month-saved.md
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import BigInteger, Row, and_, case, cast, func, select
 
-from lakeward.base.quantities import DAY_SECONDS
+from lakeward.base.quantities import DAY_SECONDS, format_month
 from lakeward.state.access import StoreAccess, cut, fields_of
 from lakeward.state.records import ComparedDay, MonthBesideHudi
 from lakeward.state.store_tables import compared_days
@@ -24,7 +23,11 @@ class ComparedDays:
         self._access = access
 
     def record(self, compared: ComparedDay) -> None:
-        row = {**fields_of(compared), "month": _month(compared.day), "problem": cut(compared.problem)}
+        row = {
+            **fields_of(compared),
+            "month": format_month(compared.day * DAY_SECONDS),
+            "problem": cut(compared.problem),
+        }
         row["table_name"] = row.pop("table")
         row["carried"] = None if compared.carried is None else dict(compared.carried)
         self._access.write("compared_day", lambda connection: self._access.upsert(connection, compared_days, [row]))
@@ -80,7 +83,3 @@ def _day(row: Row[Any]) -> ComparedDay:
     fields = dict(row._mapping)
     del fields["month"]
     return ComparedDay(table=fields.pop("table_name"), **fields)
-
-
-def _month(day: int) -> str:
-    return f"{datetime.fromtimestamp(day * DAY_SECONDS, UTC):%Y-%m}"

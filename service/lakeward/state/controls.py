@@ -8,14 +8,13 @@ Keeps:   1. a target has one pause in force at most, and none after a resume;
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, Row, and_, delete, or_, select, update
 from sqlalchemy.sql.elements import ColumnElement
 
-from lakeward.state.access import StoreAccess, cut, execute, fields_of, group_of
+from lakeward.state.access import StoreAccess, cut, digest_of, execute, fields_of, group_of
 from lakeward.state.records import ControlKind, ControlRecord, FileGroupKey, ParkedRecord, TargetKind
 from lakeward.state.store_tables import TABLE_ITSELF, applied_writes, controls, parked_groups
 
@@ -125,7 +124,7 @@ def _add(connection: Connection, control: ControlRecord) -> int:
 def _digest(control: ControlRecord, lasting: float | None) -> str:
     """Equal for what asks for the same."""
     words = control.kind.value, control.target_kind.value, control.target, control.file_group, control.reason, lasting
-    return hashlib.blake2b(repr(words).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
+    return digest_of(words)
 
 
 def _unpark(connection: Connection, table: str, file_group: FileGroupKey | None) -> None:

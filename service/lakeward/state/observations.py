@@ -8,14 +8,13 @@ Keeps:   1. what is written again unchanged costs no write;
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, Select, Table, and_, bindparam, delete, select, update
 
-from lakeward.state.access import StoreAccess, fields_of, plain
+from lakeward.state.access import StoreAccess, digest_of, fields_of, plain
 from lakeward.state.past_decisions import (
     CHOSEN_AT,
     choice_of,
@@ -330,4 +329,4 @@ def _digest(value: DecisionRecord | ObservedPlan) -> str:
     fields_ = {
         name: sorted(part.items()) if isinstance(part, Mapping) else part for name, part in fields_of(value).items()
     }
-    return hashlib.blake2b(repr(fields_).encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
+    return digest_of(fields_, bytes_=8)

@@ -13,14 +13,13 @@ See:     docs/decisions/0175-read-rates.md
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection
 
 from sqlalchemy import Connection, func, select
 
 from lakeward.base.errors import UsageError
 from lakeward.base.quantities import DAY_SECONDS
-from lakeward.state.access import StoreAccess
+from lakeward.state.access import StoreAccess, digest_of
 from lakeward.state.records import ReadsOfDay
 from lakeward.state.store_tables import read_days, recent_reads, storable
 
@@ -77,4 +76,4 @@ class Reads:
 def digest_of_read(table: str, partition_path: str, *, requester: str, application: str, at: float) -> str:
     """Equal for what is one read, however often its engine asks for files."""
     words = table, partition_path, requester, application, int(at // READ_SECONDS)
-    return hashlib.blake2b(repr(words).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
+    return digest_of(words)

@@ -56,7 +56,7 @@ def test_reasons_against_are_those_of_most_file_groups():
 
 
 def test_what_a_clean_would_free_is_never_nothing_by_mistake():
-    """What is due, what is not due, what is refused, and what is not known are told apart."""
+    """What is due, what is not due, what is refused, and what is not known are four different answers."""
     page = detail(table())
     assert freed_of(page).sentence == "1.2 GiB in 14 files; the clean is due."
     assert "live" not in dict(freed_of(page).states) and freed_of(page).states[0][1] > 0

@@ -27,6 +27,7 @@ from lakeward.base.errors import Cancelled, ConfigurationError, LakewardError, U
 from lakeward.base.quantities import format_count
 from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.cli.daemon.config_commands import checked_file, why_nothing_is_written
+from lakeward.cli.options.new_file import write_new
 from lakeward.cli.result import Result, shown
 from lakeward.config.discovery import Discovered, find_tables
 from lakeward.config.file import ConfigProblem
@@ -269,14 +270,14 @@ class _Writing:
         """Returns the file of the token, where one is needed."""
         token = self._token_file if first.needs_token else None
         if token is not None and not token.exists():
-            _create(token, _new_token() + "\n", mode=0o600)
+            write_new("The file of the token", token, f"{_new_token()}\n".encode(), mode=0o600)
         text = self._text(first)
         if self.overwrite and self.file.exists():
             new = self.file.with_name(f".{self.file.name}.new")
             new.write_text(text)
             new.replace(self.file)
         else:
-            _create(self.file, text, mode=0o644)
+            write_new("FILE", self.file, text.encode(), mode=0o644)
         return token
 
     def _text(self, first: FirstConfiguration) -> str:
@@ -285,11 +286,6 @@ class _Writing:
 
 def _new_token() -> str:
     return secrets.token_hex(24)
-
-
-def _create(path: Path, text: str, *, mode: int) -> None:
-    with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode), "w") as file:
-        file.write(text)
 
 
 def _result(first: FirstConfiguration, settings: Settings, file: Path, token: Path | None) -> Result:

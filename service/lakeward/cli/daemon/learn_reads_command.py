@@ -12,15 +12,14 @@ import typer
 
 from lakeward.base.clock import SystemClock
 from lakeward.base.quantities import format_count
-from lakeward.cli.configured_table import ConfigOption
+from lakeward.cli.configured_table import ConfigOption, ConfiguredTable
 from lakeward.cli.options.store import UrlOption, opened_store, read_settings
 from lakeward.cli.result import PARTIAL_EXIT, Result
 from lakeward.protocol.problem import problem_of
 from lakeward.services.compaction.plan.planner import not_readers_of
 from lakeward.storage.storage_of_url import open_storage
 from lakeward.surface.event_logs import EventLogReads, LearnedLogs
-from lakeward.table.listing_source import listing_source
-from lakeward.table.snapshot import TableSnapshot, take_snapshot
+from lakeward.table.snapshot import TableSnapshot
 
 
 def learn_reads(
@@ -40,9 +39,8 @@ def learn_reads(
     settings, clock = read_settings(config), SystemClock()
 
     def snapshot(base_path: str) -> TableSnapshot:
-        timezone = settings.table(settings.name_of(base_path), base_path).timezone
         storage, place = open_storage(base_path)
-        return take_snapshot(storage, place, timezone=timezone, clock=clock, listing=listing_source(place))
+        return ConfiguredTable(config, storage, place, settings, None).snapshot()
 
     with opened_store(url, settings, clock) as store:
         counting = EventLogReads(

@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol, TypeVar
 
 from structlog.stdlib import BoundLogger
 
 from lakeward.base.clock import Clock
+from lakeward.base.quantities import format_month
 from lakeward.config.job_card import detail_of
 from lakeward.config.job_summary import summarise_job
 from lakeward.daemon.history.outbox import Letter, Outbox, Sent, send
@@ -384,7 +384,7 @@ def cost_record(ended: JobRecord, report: JobReport, spent: JobSpent) -> CostRec
         ended.id,
         ended.table,
         ended.service,
-        f"{datetime.fromtimestamp(ended.ended_at, UTC):%Y-%m}",
+        format_month(ended.ended_at),
         ended.ended_at,
         ended.result,
         ended.ended_at - ended.began_at,

@@ -24,6 +24,7 @@ from urllib.parse import quote, unquote, urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from lakeward.base.quantities import DAY_SECONDS, format_number, format_share, format_size, format_time
+from lakeward.config.effective import DEFAULT
 from lakeward.config.job_card import format_core_seconds
 from lakeward.config.job_summary import summarise_job
 from lakeward.daemon.backlog_history import BacklogHistory, BacklogSample
@@ -429,7 +430,7 @@ class Pages:
             backlog_charts=_backlog_charts(detail.table.history),
             day_charts=_day_charts(detail),
             strip=strip_of(detail.timeline, detail.at),
-            given=sum(line.where != "default" for line in detail.settings),
+            given=sum(line.where != DEFAULT for line in detail.settings),
             refresh=query.refresh,
             refresh_link=query.link(refresh=not query.refresh),
         )

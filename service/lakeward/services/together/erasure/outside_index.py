@@ -51,13 +51,15 @@ def ask_outside(
     asked: dict[str, AskedIndex] = {}
     unread: list[tuple[str, str]] = []
     for server in outside:
-        silent = f"{server.place}, which has no index of the table"
+        has_index = False
         try:
             for index, held in server.ask(keys.keys):
                 name = f"index {index} in {server.place}" if index else f"index in {server.place}"
                 found = asked.setdefault(name, AskedIndex(server.type, name, server.options, FileContents(keys)))
                 found.contents.see(HeldAs.ENTRY, held)
-            if not any(index.name.endswith(server.place) for index in asked.values()):
+                has_index = True
+            if not has_index:
+                silent = f"{server.place}, which has no index of the table"
                 asked[silent] = AskedIndex(server.type, silent, server.options, FileContents(keys))
         except (LakewardError, OSError) as error:
             unread.append((f"index in {server.place}", str(error)))
