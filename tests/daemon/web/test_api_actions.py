@@ -141,6 +141,7 @@ def test_who_may_act(store: Store):
         (AccessRules(token=TOKEN), "Bearer other", 401),
         (AccessRules(token=TOKEN), "Basic OnQwa2Vu", 403),
         (AccessRules(), None, 403),
+        (AccessRules(), "Bearer anything", 403),
         (AccessRules(token=TOKEN), f"Bearer {TOKEN}", 200),
     ):
         client = TestClient(app_of(STATUS, store, rules), base_url="http://127.0.0.1:8490")
